@@ -1,0 +1,7 @@
+"""``python -m napari_ctvqa``."""
+
+import sys
+
+from napari_ctvqa.cli import main
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""The command line: one file a command in ``commands/``; errors become one line here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from napari_ctvqa import __version__
+from napari_ctvqa.core.errors import CtvqaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser with one sub-parser a command."""
+    from napari_ctvqa.extensions import commands
+
+    parser = argparse.ArgumentParser(
+        prog="napari-ctvqa",
+        description="See why a CT model got it wrong. Research use only, not for diagnosis.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in sorted(commands().items()):
+        sub = subparsers.add_parser(name, help=command.help, description=command.help)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def one_line(text: str) -> str:
+    """Return text without line breaks or control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def report(error: CtvqaError, *, as_json: bool) -> None:
+    """Write the error: one line on stderr, or JSON on stdout."""
+    if as_json:
+        body = {"code": error.code, "message": error.message, "hint": error.hint}
+        sys.stdout.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+    else:
+        sys.stderr.write(f"napari-ctvqa: {one_line(str(error))}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 done, 1 unusable input or a failed item, 2 usage."""
+    args = build_parser().parse_args(argv)
+    as_json = bool(getattr(args, "json", False))
+    try:
+        return int(args.run(args))
+    except CtvqaError as error:
+        report(error, as_json=as_json)
+        return FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        sys.stderr.write("napari-ctvqa: stopped; what was finished is kept\n")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

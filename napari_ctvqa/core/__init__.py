@@ -1,0 +1,1 @@
+"""The domain: records, geometry, measurements, scoring and the session; no Qt, no napari."""

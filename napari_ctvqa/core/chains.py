@@ -1,0 +1,104 @@
+"""EvidenceStep and EvidenceChain: segment, measure, look up, conclude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+
+class StepKind(StrEnum):
+    """What one step of a chain does."""
+
+    SEGMENT = "segment"
+    MEASURE = "measure"
+    LOOKUP = "lookup"
+    CONCLUDE = "conclude"
+
+
+class ChainStatus(StrEnum):
+    """How a recomputed conclusion compares with the stated reference."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    CANNOT_CHECK = "cannot_check"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceStep:
+    """One step: what was looked at, what came out, by which rule.
+
+    ``mask`` is the name of a Mask of the case (canonical structure name) that the viewer draws;
+    empty when the step has none. ``value`` is a number, a text or None (cannot be checked).
+    ``unit`` is ``"cm³"``, ``"HU"``, ``"cm"``, ``"mm"``, ``"voxels"``, ``"lesions"`` or empty.
+    """
+
+    kind: StepKind
+    target: str
+    measure: str = ""
+    value: float | str | None = None
+    unit: str = ""
+    rule: str = ""
+    source: str = ""
+    assumed: bool = False
+    mask: str = ""
+    caveats: tuple[str, ...] = ()
+    error: str = ""
+    raw: Any = None
+    """For a model's step: the tool's result as JSON data."""
+
+    def key(self) -> tuple[str, str, str]:
+        """Return what two chains are aligned by: kind, target, measure."""
+        return (self.kind.value, self.target, self.measure)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChain:
+    """The steps behind one answer, in order.
+
+    ``origin`` is ``"reference"`` or the model's name.
+    """
+
+    question_id: str
+    origin: str
+    steps: tuple[EvidenceStep, ...] = ()
+    conclusion: str = ""
+    status: ChainStatus = ChainStatus.CANNOT_CHECK
+    reason: str = ""
+
+    def with_status(self, status: ChainStatus, reason: str = "") -> EvidenceChain:
+        """Return this chain with another status."""
+        return replace(self, status=status, reason=reason)
+
+
+class StepMatch(StrEnum):
+    """How a model's step compares with the reference step it is aligned with."""
+
+    SAME = "same"
+    MISSING = "missing"
+    EXTRA = "extra"
+    WRONG_TARGET = "wrong target"
+    WRONG_VALUE = "wrong value"
+    OUTPUT_IGNORED = "output ignored"
+    UNKNOWN = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedStep:
+    """One row of the two columns: a reference step beside a model's step."""
+
+    reference: EvidenceStep | None
+    model: EvidenceStep | None
+    match: StepMatch
+    relative_error: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainComparison:
+    """Two chains aligned by target; ``first_difference`` is a row index, None when all agree."""
+
+    rows: tuple[AlignedStep, ...]
+    first_difference: int | None = None
+    """Index of the first row whose match is neither SAME nor UNKNOWN."""

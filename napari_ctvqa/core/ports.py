@@ -1,0 +1,109 @@
+"""What an extension implements: the Protocols behind the one-file recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import argparse
+
+    from napari_ctvqa.core.cases import Case, CaseFiles
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import (
+        AnswerFormat,
+        Prediction,
+        Question,
+        Run,
+        Score,
+        ToolResult,
+    )
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    """A set of questions with its own files, rules and scoring."""
+
+    name: str
+    """Short and stable, for ``--benchmark``: ``"deeptumorvqa"``."""
+    title: str
+    """For people: ``"DeepTumorVQA"``."""
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether this file or folder is of this benchmark, by content; never raises."""
+
+    def questions(self, path: Path) -> QuestionSet:
+        """Read the questions. Raises CtvqaError naming file, line or key."""
+
+    def recognises_results(self, path: Path) -> bool:
+        """Return whether this file holds predictions in this benchmark's layout; never raises."""
+
+    def results(self, path: Path, questions: QuestionSet) -> Run:
+        """Read predictions."""
+
+    def found_results(self, path: Path) -> Sequence[Path]:
+        """Return prediction files that lie beside the questions in the benchmark's own layout."""
+
+    def case_files(self, case_id: str, path: Path, roots: Sequence[Path]) -> CaseFiles:
+        """Find CT and masks of a case under PATH and the extra roots. Raises NotFoundError."""
+
+    def score(
+        self, question: Question, prediction: Prediction, answer_format: AnswerFormat
+    ) -> Score:
+        """Score one answer, official and as read."""
+
+    def metrics(
+        self, questions: QuestionSet, run: Run, answer_format: AnswerFormat, **options: Any
+    ) -> Mapping[str, Any]:
+        """Return the official metrics in the benchmark's own structure plus ``reading_disagrees``.
+
+        ``options`` holds what the command line adds, e.g. ``judges`` (a list of paths).
+        """
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """One tool an agent can call."""
+
+    name: str
+    primitive: str
+    """``"segment"``, ``"measure"`` or ``"lookup"``."""
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of the arguments."""
+
+    def __call__(self, case: Case, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it. What a caller may get wrong comes back as a failure result, never raises."""
+
+
+@runtime_checkable
+class Command(Protocol):
+    """One command of the command line."""
+
+    name: str
+    help: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; return the exit code. Raises CtvqaError, shown by the caller."""
+
+
+class Answerer(Protocol):
+    """Anything that answers a question about a case: a rule agent, later a VLM.
+
+    ``answer`` yields what happens as it happens (``Turn`` objects) and last the ``Prediction``.
+    """
+
+    name: str
+    title: str
+
+    def wanted_masks(self, question: Question) -> tuple[str, ...]:
+        """Return the canonical structures this question needs, so that they are read first."""
+
+    def answer(
+        self, question: Question, case: Case, answer_format: AnswerFormat
+    ) -> Iterator[object]:
+        """Yield Turn after Turn, then one Prediction."""

@@ -1,0 +1,59 @@
+"""QuestionSet: very many questions, listed and filtered without building each one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from napari_ctvqa.core.errors import NotFoundError
+from napari_ctvqa.core.records import Question
+
+COLUMNS = ("id", "case", "stage", "subtype", "text")
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionSet:
+    """The questions of one benchmark, in file order.
+
+    ``frame`` has the columns id, case, stage, subtype, text (strings) and a plain RangeIndex;
+    ``build(row)`` makes the whole Question of a row on demand. ``problems`` are sentences about
+    records that could not be used; they never stop the rest.
+    """
+
+    benchmark: str
+    path: Path
+    frame: pd.DataFrame
+    build: Callable[[int], Question]
+    problems: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __getitem__(self, row: int) -> Question:
+        return self.build(row)
+
+    def __iter__(self) -> Iterator[Question]:
+        return (self.build(row) for row in range(len(self)))
+
+    @cached_property
+    def row_of(self) -> Mapping[str, int]:
+        """Map question id to row (the first, where an id occurs twice)."""
+        rows: dict[str, int] = {}
+        for row, key in enumerate(self.frame["id"].tolist()):
+            rows.setdefault(key, row)
+        return rows
+
+    def by_id(self, question_id: str) -> Question:
+        """Return the question of that id. Raises NotFoundError."""
+        try:
+            return self.build(self.row_of[question_id])
+        except KeyError:
+            raise NotFoundError(
+                f"{self.path} has no question {question_id!r}.",
+                hint="List the ids with: napari-ctvqa questions PATH --csv",
+            ) from None

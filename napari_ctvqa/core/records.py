@@ -1,0 +1,187 @@
+"""Question, Prediction, Trace, Score: frozen records in the field's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+class AnswerType(StrEnum):
+    """How an answer is read and compared."""
+
+    NUMERIC = "numeric"
+    BINARY = "binary"
+    CATEGORICAL = "categorical"
+    OPEN = "open"
+
+
+class AnswerFormat(StrEnum):
+    """How a run asked for its answers."""
+
+    MC = "mc"
+    FREEFORM = "freeform"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice of a question."""
+
+    letter: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The benchmark's answer: free text, and the letter of the right option where there is one."""
+
+    text: str
+    letter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question about one case.
+
+    ``raw`` is the foreign record, read-only, for the raw view. ``missing_keys`` names what the
+    benchmark's layout promises and this record lacks. ``patient`` holds what the record says of
+    sex, age, contrast (phase) and scanner, as text.
+    """
+
+    id: str
+    case_id: str
+    text: str
+    reference: Reference
+    options: tuple[Option, ...] = ()
+    stage: str = ""
+    subtype: str = ""
+    answer_type: AnswerType = AnswerType.OPEN
+    organ: str = ""
+    lesion: str = ""
+    patient: Mapping[str, str] = field(default=EMPTY)
+    categories: tuple[str, ...] = ()
+    raw: Mapping[str, Any] = field(default=EMPTY)
+    missing_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call an agent made; arguments exactly as it gave them."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returned. ``content`` is JSON data; ``region_id`` names the region to draw."""
+
+    content: Any
+    region_id: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One entry of a trace: a tool call with its result, a final answer, or a failure."""
+
+    step: int
+    call: ToolCall | None = None
+    result: ToolResult | None = None
+    final_answer: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What an agent did, in order."""
+
+    turns: tuple[Turn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One model's raw text for a question, with what it did to get there.
+
+    ``raw_text`` is verbatim. A failure is text beginning ``[ERROR] `` (then ``failed`` is true).
+    ``record`` is the foreign result record, read-only.
+    """
+
+    question_id: str
+    model: str
+    raw_text: str
+    trace: Trace = Trace()
+    seconds: float | None = None
+    record: Mapping[str, Any] = field(default=EMPTY)
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the run failed instead of answering."""
+        return self.raw_text.startswith("[ERROR]")
+
+
+class Outcome(StrEnum):
+    """How one answer counts."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNREAD = "unread"
+    """No answer could be read from the text."""
+    UNSCORED = "unscored"
+    """The scorer leaves this item out, or no score exists for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from a model's text.
+
+    ``value`` is an option letter, ``yes``/``no``, a number as text, or a phrase; empty when unread.
+    """
+
+    value: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One answer as the benchmark's official scorer counts it, and as a careful human reads it."""
+
+    official: Outcome
+    official_reading: str
+    ours: Outcome
+    our_reading: str
+    value: float | None = None
+    """Partial credit of a numeric answer (0 to 1), as the official scorer computes it."""
+
+    @property
+    def disagrees(self) -> bool:
+        """Return whether the two readings lead to different outcomes."""
+        return self.official is not self.ours
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Under which conditions predictions were made."""
+
+    model: str
+    answer_format: AnswerFormat = AnswerFormat.MC
+    kit: str = ""
+    seed: int | None = None
+    software: Mapping[str, str] = field(default=EMPTY)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The predictions of one model over a benchmark, by question id, where they came from."""
+
+    model: str
+    predictions: Mapping[str, Prediction]
+    answer_format: AnswerFormat | None = None
+    """None when the file does not say; the reader of the file guesses nothing."""
+    path: str = ""
+    recorded_metrics: Mapping[str, Any] = field(default=EMPTY)
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,209 @@
+"""Session: what is open, chosen, shown and running; the one mutable object, evented.
+
+Panels observe it and never hold each other. It is touched in the GUI thread only. State changes
+are announced by ``…_changed`` signals without arguments: a listener reads the state it needs.
+What a panel wants done it says through ``wishes``; the coordinator in ``widgets`` fulfils them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psygnal import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
+    from napari_ctvqa.core.errors import CtvqaError
+    from napari_ctvqa.core.ports import Benchmark
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import Prediction, Question, Run, Score
+
+
+class CaseState(StrEnum):
+    """How far the current case is."""
+
+    NONE = "none"
+    LOADING = "loading"
+    CT_SHOWN = "ct shown"
+    """The CT is on screen, masks are still being read."""
+    READY = "ready"
+    FAILED = "failed"
+
+
+class RunState(StrEnum):
+    """What the active run does."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """The active run in numbers; ``seconds_left`` is None until it can be estimated."""
+
+    state: RunState = RunState.IDLE
+    model: str = ""
+    done: int = 0
+    total: int = 0
+    failed: int = 0
+    seconds_left: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class MaskFocus:
+    """What stands out in the voxels: a structure, the slice shown, and why."""
+
+    structure: str
+    display_slice: int
+    file_slice: int
+    origin: str = ""
+
+
+class Wishes:
+    """What panels ask for. Arguments: see each signal."""
+
+    open_path = Signal(object)
+    """Path of a case, a benchmark or a question file."""
+    open_results = Signal(object)
+    """Path of a result file."""
+    add_case_root = Signal(object)
+    """Path of a folder that holds CTs and masks."""
+    select_row = Signal(int)
+    """Row of the QuestionSet."""
+    step_question = Signal(int)
+    """+1 next, -1 previous, within the filter."""
+    reveal = Signal()
+    focus_step = Signal(object)
+    """EvidenceStep: go to its mask and make it stand out."""
+    mask_slice = Signal(int)
+    """+1 / -1: next / previous slice of the focused mask."""
+    back = Signal()
+    """Return to the slice where the reader was before the first focus."""
+    run = Signal(str, str, str)
+    """Answerer name, kit, ``"question"`` or ``"filter"``."""
+    cancel_run = Signal()
+    preset = Signal(str)
+    """Window preset by name."""
+    toggle_overlays = Signal()
+
+
+class Session:
+    """One per dock widget, never a singleton."""
+
+    questions_changed = Signal()
+    """``benchmark``, ``questions``, ``path``."""
+    rows_changed = Signal()
+    """``rows`` and ``where``: the filter."""
+    question_changed = Signal()
+    """``row``, ``question``."""
+    case_changed = Signal()
+    """``case``, ``case_state``, ``case_message``; also when masks arrive."""
+    runs_changed = Signal()
+    """``runs``, ``scores``: predictions came or went."""
+    reveal_changed = Signal()
+    """``hide_reference``, ``revealed``."""
+    chains_changed = Signal()
+    """``reference_chain``, ``model_chains``, ``comparisons``."""
+    focus_changed = Signal()
+    """``focus``, ``focused_step``."""
+    progress_changed = Signal()
+    """``progress``."""
+    problem_changed = Signal()
+    """``problem``: shown once by ``widgets/problems.py``."""
+
+    def __init__(self) -> None:
+        self.wishes = Wishes()
+        self.path: Path | None = None
+        self.benchmark: Benchmark | None = None
+        self.questions: QuestionSet | None = None
+        self.where: str = ""
+        self.rows: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        self.row: int | None = None
+        self.question: Question | None = None
+        self.case: Case | None = None
+        self.case_state = CaseState.NONE
+        self.case_message = ""
+        self.runs: Mapping[str, Run] = {}
+        """By model name, in the order shown."""
+        self.scores: Mapping[str, Mapping[str, Score]] = {}
+        """By model name, then question id."""
+        self.hide_reference = False
+        self.revealed_ids: frozenset[str] = frozenset()
+        self.reference_chain: EvidenceChain | None = None
+        self.model_chains: Mapping[str, EvidenceChain] = {}
+        self.comparisons: Mapping[str, ChainComparison] = {}
+        """By model name: its chain against the reference's."""
+        self.focus: MaskFocus | None = None
+        self.focused_step: EvidenceStep | None = None
+        self.progress = RunProgress()
+        self.problem: CtvqaError | None = None
+
+    def update(self, **state: Any) -> None:
+        """Set several attributes, then announce each affected signal once.
+
+        Raises
+        ------
+        AttributeError
+            For a name that is not part of the state.
+        """
+        announced: list[str] = []
+        for name, value in state.items():
+            if name not in _ANNOUNCES:
+                raise AttributeError(f"Session has no state {name!r}")
+            setattr(self, name, value)
+            signal = _ANNOUNCES[name]
+            if signal not in announced:
+                announced.append(signal)
+        for signal in announced:
+            getattr(self, signal).emit()
+
+    @property
+    def revealed(self) -> bool:
+        """Return whether the reference of the current question may be shown."""
+        if not self.hide_reference or self.question is None:
+            return True
+        return self.question.id in self.revealed_ids
+
+    @property
+    def predictions(self) -> dict[str, Prediction]:
+        """Return the shown predictions for the current question, by model."""
+        if self.question is None:
+            return {}
+        key = self.question.id
+        return {m: run.predictions[key] for m, run in self.runs.items() if key in run.predictions}
+
+
+_ANNOUNCES = {
+    "path": "questions_changed",
+    "benchmark": "questions_changed",
+    "questions": "questions_changed",
+    "where": "rows_changed",
+    "rows": "rows_changed",
+    "row": "question_changed",
+    "question": "question_changed",
+    "case": "case_changed",
+    "case_state": "case_changed",
+    "case_message": "case_changed",
+    "runs": "runs_changed",
+    "scores": "runs_changed",
+    "hide_reference": "reveal_changed",
+    "revealed_ids": "reveal_changed",
+    "reference_chain": "chains_changed",
+    "model_chains": "chains_changed",
+    "comparisons": "chains_changed",
+    "focus": "focus_changed",
+    "focused_step": "focus_changed",
+    "progress": "progress_changed",
+    "problem": "problem_changed",
+}

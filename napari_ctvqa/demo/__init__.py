@@ -1,0 +1,1 @@
+"""The generated demo case: a CT phantom, its questions, answers with mistakes, a tool cache."""

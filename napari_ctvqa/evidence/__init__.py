@@ -1,0 +1,1 @@
+"""From a question to its evidence chain, and the rule agent."""

@@ -1,0 +1,1 @@
+"""Qt and napari live here and nowhere else."""
