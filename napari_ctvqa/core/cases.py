@@ -104,6 +104,22 @@ class Mask:
 
 
 @dataclass(frozen=True, eq=False)
+class LabelMap:
+    """One label layer for many masks: what is drawn, never what is measured.
+
+    ``array_zyx`` (uint8 or uint16, on the CT's display grid) holds the value of the mask painted
+    last; ``structures`` maps value to canonical structure name. Masks of one group may overlap:
+    the larger is painted first, and ``overlaps`` says by how many voxels each mask is covered.
+    """
+
+    group: str
+    """``"organs"`` or ``"lesions"``."""
+    array_zyx: npt.NDArray[np.unsignedinteger]
+    structures: Mapping[int, str]
+    overlaps: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class Volume:
     """A CT: HU on a (z, y, x) grid that increases to Inferior, Posterior, Left.
 
@@ -158,6 +174,8 @@ class Case:
     masks: Mapping[str, Mask]
     report: GeometryReport
     """Volume and mask checks together."""
+    label_maps: Mapping[str, LabelMap] = field(default_factory=dict)
+    """By group; built beside the reading, off the GUI thread."""
     problems: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
 

@@ -53,6 +53,15 @@ class Benchmark(Protocol):
     ) -> Score:
         """Score one answer, official and as read."""
 
+    def scores(
+        self,
+        questions: QuestionSet,
+        run: Run,
+        answer_format: AnswerFormat,
+        judges: Sequence[Path] = (),
+    ) -> Mapping[str, Score]:
+        """Score a whole run, by question id; questions without a prediction are left out."""
+
     def metrics(
         self, questions: QuestionSet, run: Run, answer_format: AnswerFormat, **options: Any
     ) -> Mapping[str, Any]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
+from napari_ctvqa.core.records import AnswerFormat
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -138,6 +140,8 @@ class Session:
         """By model name, in the order shown."""
         self.scores: Mapping[str, Mapping[str, Score]] = {}
         """By model name, then question id."""
+        self.answer_format = AnswerFormat.MC
+        """How result files are scored where they do not say; the interface states it."""
         self.hide_reference = False
         self.revealed_ids: frozenset[str] = frozenset()
         self.reference_chain: EvidenceChain | None = None
@@ -197,6 +201,7 @@ _ANNOUNCES = {
     "case_message": "case_changed",
     "runs": "runs_changed",
     "scores": "runs_changed",
+    "answer_format": "runs_changed",
     "hide_reference": "reveal_changed",
     "revealed_ids": "reveal_changed",
     "reference_chain": "chains_changed",
