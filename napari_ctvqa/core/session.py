@@ -81,6 +81,8 @@ class Wishes:
     """Path of a result file."""
     add_case_root = Signal(object)
     """Path of a folder that holds CTs and masks."""
+    filter = Signal(str)
+    """Text in the grammar of ``core.where``; the coordinator sets ``where`` and ``rows``."""
     select_row = Signal(int)
     """Row of the QuestionSet."""
     step_question = Signal(int)
