@@ -60,6 +60,8 @@ class RunProgress:
     failed: int = 0
     seconds_left: float | None = None
     message: str = ""
+    path: str = ""
+    """The file that answers are appended to; empty when they are shown only."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,19 @@ class Wishes:
     """Path of a result file."""
     add_case_root = Signal(object)
     """Path of a folder that holds CTs and masks."""
+    open_demo = Signal()
+    """Make the demo data if they are not there yet, and open them."""
     filter = Signal(str)
     """Text in the grammar of ``core.where``; the coordinator sets ``where`` and ``rows``."""
+    sort = Signal(str, bool)
+    """Column (of ``core.ordering``; empty for file order), descending: order ``rows`` by it."""
     select_row = Signal(int)
     """Row of the QuestionSet."""
     step_question = Signal(int)
     """+1 next, -1 previous, within the filter."""
     reveal = Signal()
+    hide_reference = Signal(bool)
+    """Hide references until each is revealed, or show them all."""
     focus_step = Signal(object)
     """EvidenceStep: go to its mask and make it stand out."""
     mask_slice = Signal(int)
@@ -96,6 +104,8 @@ class Wishes:
     """Return to the slice where the reader was before the first focus."""
     run = Signal(str, str, str)
     """Answerer name, kit, ``"question"`` or ``"filter"``."""
+    answer_format = Signal(str)
+    """``"mc"`` or ``"freeform"``: how the next run asks; sets ``answer_format``."""
     cancel_run = Signal()
     preset = Signal(str)
     """Window preset by name."""
@@ -108,7 +118,7 @@ class Session:
     questions_changed = Signal()
     """``benchmark``, ``questions``, ``path``."""
     rows_changed = Signal()
-    """``rows`` and ``where``: the filter."""
+    """``rows``, ``where`` and ``order``: the filter and its sorting."""
     question_changed = Signal()
     """``row``, ``question``."""
     case_changed = Signal()
@@ -133,6 +143,9 @@ class Session:
         self.questions: QuestionSet | None = None
         self.where: str = ""
         self.rows: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        """Rows of the QuestionSet that the filter shows, in the order shown."""
+        self.order: tuple[str, bool] = ("", False)
+        """Column and descending; an empty column is file order."""
         self.row: int | None = None
         self.question: Question | None = None
         self.case: Case | None = None
@@ -144,6 +157,8 @@ class Session:
         """By model name, then question id."""
         self.answer_format = AnswerFormat.MC
         """How result files are scored where they do not say; the interface states it."""
+        self.results_folder: Path | None = None
+        """Where the files of new runs go."""
         self.hide_reference = False
         self.revealed_ids: frozenset[str] = frozenset()
         self.reference_chain: EvidenceChain | None = None
@@ -196,6 +211,7 @@ _ANNOUNCES = {
     "questions": "questions_changed",
     "where": "rows_changed",
     "rows": "rows_changed",
+    "order": "rows_changed",
     "row": "question_changed",
     "question": "question_changed",
     "case": "case_changed",
@@ -212,5 +228,6 @@ _ANNOUNCES = {
     "focus": "focus_changed",
     "focused_step": "focus_changed",
     "progress": "progress_changed",
+    "results_folder": "progress_changed",
     "problem": "problem_changed",
 }
