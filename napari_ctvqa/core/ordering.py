@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,8 @@ from napari_ctvqa.core.questions import COLUMNS
 from napari_ctvqa.core.records import Outcome, Score
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from napari_ctvqa.core.questions import QuestionSet
 
 Rows = npt.NDArray[np.intp]

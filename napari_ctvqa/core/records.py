@@ -11,6 +11,11 @@ from typing import Any
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
+def _empty() -> Mapping[str, Any]:
+    """Return ``EMPTY``: Python 3.11 takes a mapping proxy for a mutable default."""
+    return EMPTY
+
+
 class AnswerType(StrEnum):
     """How an answer is read and compared."""
 
@@ -62,9 +67,9 @@ class Question:
     answer_type: AnswerType = AnswerType.OPEN
     organ: str = ""
     lesion: str = ""
-    patient: Mapping[str, str] = field(default=EMPTY)
+    patient: Mapping[str, str] = field(default_factory=_empty)
     categories: tuple[str, ...] = ()
-    raw: Mapping[str, Any] = field(default=EMPTY)
+    raw: Mapping[str, Any] = field(default_factory=_empty)
     missing_keys: tuple[str, ...] = ()
 
 
@@ -116,7 +121,7 @@ class Prediction:
     raw_text: str
     trace: Trace = Trace()
     seconds: float | None = None
-    record: Mapping[str, Any] = field(default=EMPTY)
+    record: Mapping[str, Any] = field(default_factory=_empty)
 
     @property
     def failed(self) -> bool:
@@ -171,7 +176,7 @@ class RunConfig:
     answer_format: AnswerFormat = AnswerFormat.MC
     kit: str = ""
     seed: int | None = None
-    software: Mapping[str, str] = field(default=EMPTY)
+    software: Mapping[str, str] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True)
@@ -183,5 +188,5 @@ class Run:
     answer_format: AnswerFormat | None = None
     """None when the file does not say; the reader of the file guesses nothing."""
     path: str = ""
-    recorded_metrics: Mapping[str, Any] = field(default=EMPTY)
+    recorded_metrics: Mapping[str, Any] = field(default_factory=_empty)
     notes: tuple[str, ...] = ()
