@@ -50,7 +50,8 @@ def report(error: CtvqaError, *, as_json: bool) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 unusable input or a failed item, 2 usage."""
-    args = build_parser().parse_args(argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(arguments, argparse.Namespace(argv=arguments))
     as_json = bool(getattr(args, "json", False))
     try:
         return int(args.run(args))

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from napari_ctvqa.core.errors import NotFoundError
-from napari_ctvqa.core.records import Question
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.records import Question
 
 COLUMNS = ("id", "case", "stage", "subtype", "text")
 

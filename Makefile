@@ -1,0 +1,44 @@
+# `make demo` shows the thing, `make test` checks it. Both do their own set-up in .venv.
+
+# pip and napari write below HOME; a service account may have none, or one it may not write to.
+ifeq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo yes),)
+export HOME := $(CURDIR)/.venv/home
+endif
+
+PYTEST = .venv/bin/python -m pytest
+
+.PHONY: help demo test quick lint format setup clean
+
+help:
+	@echo 'make demo    open the demo case (leaves demo.png when there is no display)'
+	@echo 'make test    everything that has to pass: lint, types, all tests'
+	@echo 'make quick   the tests that need no window and no patience'
+	@echo 'make lint    ruff and mypy alone'
+	@echo 'make format  let ruff format and sort'
+	@echo 'make clean   remove .venv, caches and builds'
+
+demo:
+	@sh scripts/demo.sh
+
+setup:
+	@sh scripts/setup.sh gui,dev
+
+test: setup lint
+	$(PYTEST) tests --ignore tests/gui
+	sh scripts/on_virtual_display.sh $(PYTEST) tests/gui
+
+quick: setup
+	$(PYTEST) tests --ignore tests/gui -m 'not slow'
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+format: setup
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+clean:
+	rm -rf .venv build dist demo.png .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+"""``demo``: the demo case, its questions and a failure to look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.commands import _window
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class DemoCommand:
+    """Open the generated case; without ``--question`` on the failure it was made for."""
+
+    name = "demo"
+    help = "open the demo case: a generated CT, its questions, answers with mistakes"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument("--question", metavar="ID", help="begin with this question")
+        parser.add_argument(
+            "--autoplay", action="store_true", help="let the rule agent answer and walk its steps"
+        )
+        parser.add_argument(
+            "--out",
+            type=_window.png_path,
+            metavar="FILE.png",
+            help="save a picture of the first screen and close; needs no display",
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Make the demo case where it is not there yet, then open it."""
+        from napari_ctvqa import demo
+
+        if args.out is not None:
+            _window.check_folder_of(args.out)
+            if not _window.has_display():
+                return _window.on_virtual_display(args)
+        _window.check_window()
+        return _window.open_window(
+            demo.ensure_demo(),
+            question_id=args.question or demo.FIRST_QUESTION,
+            screenshot=args.out,
+            autoplay=args.autoplay,
+        )
+
+
+COMMAND = DemoCommand()
