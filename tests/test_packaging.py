@@ -15,9 +15,8 @@ from packaging.requirements import Requirement
 
 from tests.project_file import ROOT, project
 
-RESOURCES = sorted(
-    p.relative_to(ROOT / "resources").as_posix() for p in ROOT.glob("resources/**/*.*")
-)
+SHELF = ROOT / "resources"
+RESOURCES = sorted(p.relative_to(SHELF).as_posix() for p in SHELF.rglob("*") if p.is_file())
 
 # Run with the neutral folder as the working folder, so that only the install can answer.
 LOOK = """
@@ -44,14 +43,14 @@ def test_top_level_manifest_is_the_packaged_one():
 
 def test_no_python_under_resources():
     """One such file makes hatch refuse the editable install."""
-    assert list((ROOT / "resources").rglob("*.py")) == []
+    assert list(SHELF.rglob("*.py")) == []
 
 
 def test_every_resource_is_data_that_reads():
     assert RESOURCES
     for name in RESOURCES:
         if name.endswith(".json"):
-            json.loads((ROOT / "resources" / name).read_text(encoding="utf-8"))
+            json.loads((SHELF / name).read_text(encoding="utf-8"))
 
 
 def test_extras_are_the_promised_ones():
@@ -135,7 +134,17 @@ def test_wheel_holds_the_package_and_nothing_beside_it(built):
 def test_an_install_is_found_by_napari_and_finds_its_resources(kind, built, tmp_path):
     python = empty_environment(tmp_path / "env")
     what = [built[1]] if kind == "wheel" else ["--editable", ROOT]
-    run(python, "-m", "pip", "install", "--no-deps", "--quiet", *what, cwd=tmp_path)
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--ignore-installed",
+        "--quiet",
+        *what,
+        cwd=tmp_path,
+    )
 
     seen = look(python, tmp_path)
 
@@ -144,6 +153,6 @@ def test_an_install_is_found_by_napari_and_finds_its_resources(kind, built, tmp_
     assert "napari-ctvqa.app" in seen["commands"]
     for name, place in seen["resources"].items():
         assert Path(place).is_relative_to(home)
-        assert Path(place).read_bytes() == (ROOT / "resources" / name).read_bytes()
+        assert Path(place).read_bytes() == (SHELF / name).read_bytes()
     version = run(tmp_path / "env" / "bin" / "napari-ctvqa", "--version", cwd=tmp_path)
     assert version.strip() == f"napari-ctvqa {project()['version']}"
