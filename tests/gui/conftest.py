@@ -1,0 +1,57 @@
+"""Fixtures for tests with a window: they need a display (Xvfb will do) and OpenGL."""
+
+import gc
+import os
+
+import pytest
+from qtpy.QtCore import QEvent
+from qtpy.QtWidgets import QApplication
+
+os.environ.setdefault("NAPARI_ASYNC", "0")
+
+
+def _destroy_what_is_due():
+    for _ in range(3):
+        QApplication.processEvents()
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        gc.collect()
+
+
+def _open_windows():
+    return {w for w in QApplication.topLevelWidgets() if w.isVisible()}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open(qapp):
+    """Fail a test that leaves a window behind."""
+    before = _open_windows()
+    yield
+    _destroy_what_is_due()
+    left = _open_windows() - before
+    assert not left, f"windows left open: {left}"
+
+
+@pytest.fixture
+def make_viewer(qapp):
+    """Make shown napari viewers of a given size in pixels; all are closed after the test."""
+    import napari
+
+    viewers = []
+
+    def make(width=900, height=700):
+        viewer = napari.Viewer(show=True)
+        viewer.window.resize(width, height)
+        viewers.append(viewer)
+        QApplication.processEvents()
+        return viewer
+
+    yield make
+    for viewer in viewers:
+        viewer.close()
+    _destroy_what_is_due()
+
+
+@pytest.fixture
+def viewer(make_viewer):
+    """One napari viewer, 900 × 700 pixels."""
+    return make_viewer()
