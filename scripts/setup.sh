@@ -58,7 +58,7 @@ fi
 say "Setting up .venv with [$extras]: a few minutes the first time."
 .venv/bin/python -c 'import pip' 2>/dev/null || "$python" -m venv --clear .venv
 mkdir -p "$HOME"  # may lie in .venv, see the Makefile
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
+.venv/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$extras]"
 
 # So that the first picture comes at once: bytecode, and the demo case in the user's cache.
 .venv/bin/python -m compileall -q napari_ctvqa
