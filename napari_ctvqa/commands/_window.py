@@ -30,7 +30,7 @@ def open_window(path: Path, **options: Any) -> int:
     try:
         from napari_ctvqa.widgets.launch import run_app
     except ImportError as error:
-        raise _explained(error) from error
+        raise explained(error) from error
     return run_app(path, **options)
 
 
@@ -121,7 +121,8 @@ def on_virtual_display(args: argparse.Namespace) -> int:
     return subprocess.run(starting, env=environment, check=False).returncode
 
 
-def _explained(error: ImportError) -> Exception:
+def explained(error: ImportError) -> Exception:
+    """Return what a person can act on, where Qt lacks a system library; else the error itself."""
     if "cannot open shared object file" not in str(error):
         return error
     packages = " ".join(missing_packages())

@@ -1,0 +1,155 @@
+"""demo, open and shot: what they hand over, and what they say where no window can come up."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from napari_ctvqa import _libraries, cli
+from napari_ctvqa.commands import _window
+from napari_ctvqa.core.errors import CtvqaError
+
+QT_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Stand in for the window; return the calls it got."""
+    calls = []
+
+    def run_app(path, **options):
+        calls.append((path, options))
+        return 0
+
+    launch = ModuleType("napari_ctvqa.widgets.launch")
+    launch.run_app = run_app
+    monkeypatch.setitem(sys.modules, launch.__name__, launch)
+    monkeypatch.setattr(_window, "find_spec", lambda name: object())
+    monkeypatch.setenv("DISPLAY", ":7")
+    monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
+    return calls
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """A Linux machine with Qt and without a display."""
+    for name in QT_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_window.sys, "platform", "linux")
+    monkeypatch.setattr(_window, "find_spec", lambda name: object())
+
+
+def test_open_hands_everything_over(opened):
+    line = "open data --benchmark table --cases a --cases b --question q7 --where stage:x"
+    assert cli.main([*line.split(), "--results", "r1.json", "r2.json"]) == 0
+    assert opened == [
+        (
+            Path("data"),
+            {
+                "benchmark": "table",
+                "roots": (Path("a"), Path("b")),
+                "results": (Path("r1.json"), Path("r2.json")),
+                "question_id": "q7",
+                "where": "stage:x",
+            },
+        )
+    ]
+
+
+def test_results_may_be_named_several_times(opened):
+    assert cli.main(["open", "data", "--results", "a", "--results", "b", "c"]) == 0
+    assert opened[0][1]["results"] == (Path("a"), Path("b"), Path("c"))
+
+
+def test_shot_asks_for_one_picture(opened, tmp_path):
+    picture = tmp_path / "a.png"
+    assert cli.main(["shot", "data", "--question", "c::3", "--out", str(picture)]) == 0
+    (_, options) = opened[0]
+    assert options["screenshot"] == picture
+    assert options["question_id"] == "c::3"
+
+
+@pytest.mark.parametrize(
+    "line", ["shot data --question q --out a.jpg", "shot data --out a.png", "shot data", "open"]
+)
+def test_a_wrong_call_is_a_usage_error(line, opened):
+    with pytest.raises(SystemExit) as left:
+        cli.main(line.split())
+    assert left.value.code == cli.USAGE
+    assert opened == []
+
+
+def test_a_folder_that_is_not_there_is_named_before_the_window_opens(opened, tmp_path, capsys):
+    picture = tmp_path / "absent" / "a.png"
+    code = cli.main(["shot", "data", "--question", "q", "--out", str(picture)])
+    assert code == cli.FAILED
+    assert str(picture.parent) in capsys.readouterr().err
+    assert opened == []
+
+
+def test_without_a_qt_binding_the_pip_line_is_given(bare, monkeypatch):
+    monkeypatch.setattr(_window, "find_spec", lambda name: None)
+    with pytest.raises(CtvqaError) as told:
+        _window.check_window()
+    assert told.value.message == "This needs a Qt binding."
+    assert told.value.hint == 'pip install "napari-ctvqa[gui]"'
+
+
+def test_offscreen_is_refused_because_the_viewer_would_end_the_process(opened, monkeypatch, capsys):
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    assert cli.main(["open", "data"]) == cli.FAILED
+    assert "QT_QPA_PLATFORM=offscreen has no OpenGL" in capsys.readouterr().err
+    assert opened == []
+
+
+def test_open_without_a_display_points_to_shot(bare, capsys):
+    assert cli.main(["open", "data"]) == cli.FAILED
+    assert "napari-ctvqa shot" in capsys.readouterr().err
+
+
+def test_shot_without_a_display_runs_itself_on_a_virtual_one(bare, monkeypatch, tmp_path):
+    started = []
+
+    def run(command, **options):
+        started.append((command, options["env"]))
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(_window.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(_window.subprocess, "run", run)
+    line = ["shot", "my data", "--question", "q", "--out", str(tmp_path / "a.png")]
+
+    assert cli.main(line) == cli.FAILED
+
+    ((command, environment),) = started
+    assert command[0] == "/usr/bin/xvfb-run"
+    assert command[-len(line) :] == line
+    assert environment["QT_QPA_PLATFORM"] == "xcb"
+
+
+def test_without_xvfb_the_package_to_install_is_named(bare, monkeypatch):
+    monkeypatch.setattr(_window.shutil, "which", lambda name: None)
+    with pytest.raises(CtvqaError) as told:
+        _window.on_virtual_display(argparse.Namespace(argv=[]))
+    assert told.value.hint.startswith("sudo apt-get install -y ")
+    assert "xvfb" in told.value.hint
+
+
+def test_a_missing_system_library_is_told_apart_from_a_fault_of_ours():
+    library = ImportError("libEGL.so.1: cannot open shared object file: No such file or directory")
+    assert isinstance(_window.explained(library), CtvqaError)
+    ours = ImportError("cannot import name 'x'")
+    assert _window.explained(ours) is ours
+
+
+def test_missing_packages_come_from_the_table(monkeypatch):
+    def load(name):
+        if name == "libEGL.so.1":
+            raise OSError(name)
+
+    monkeypatch.setattr(_libraries.ctypes, "CDLL", load)
+    monkeypatch.setattr(_libraries.shutil, "which", lambda name: None)
+    assert _libraries.missing_packages() == ("libegl1",)
+    assert _libraries.missing_packages(virtual_display=True) == ("libegl1", "xauth", "xvfb")
