@@ -1,0 +1,134 @@
+"""Make the demo's folder once, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import platformdirs
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.demo import files, questions, results, tools
+from napari_ctvqa.demo.organs import paint_organs
+from napari_ctvqa.demo.parameters import CASES, CaseParameters
+from napari_ctvqa.demo.scan import scanned
+from napari_ctvqa.demo.trunk import trunk
+
+_MARKER = "demo.json"
+_ABANDONED_S = 3600.0
+
+
+def ensure_demo(folder: Path | None = None) -> Path:
+    """Return the demo's benchmark root, generating it first where it is not there yet.
+
+    Parameters
+    ----------
+    folder
+        Where the demo folder lies or is made; the user's cache folder by default, or the folder
+        that the environment variable ``NAPARI_CTVQA_CACHE`` names.
+
+    Raises
+    ------
+    CtvqaError
+        Where the folder cannot be written.
+    """
+    parent = folder if folder is not None else _cache_folder()
+    root = parent / f"demo-{version()}"
+    if _whole(root):
+        return root
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(parent)
+        return _generate(parent, root)
+    except OSError as error:
+        raise CtvqaError(
+            f"The demo cannot be written to {parent}: {error.strerror or error}.",
+            hint="Free some space, or name another folder in NAPARI_CTVQA_CACHE.",
+        ) from error
+
+
+def version() -> str:
+    """Return a stamp of the generator's own source: other code makes another folder."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("NAPARI_CTVQA_CACHE")
+    return Path(named) if named else Path(platformdirs.user_cache_dir("napari-ctvqa"))
+
+
+def _whole(root: Path) -> bool:
+    """Return whether every file that the marker lists is there in its size."""
+    try:
+        sizes = json.loads((root / _MARKER).read_text(encoding="utf-8"))["files"]
+        return all((root / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return False
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """Remove what killed runs left behind long ago; a run that is still at work is younger."""
+    for path in parent.glob(".demo-*.partial"):
+        if time.time() - path.stat().st_mtime > _ABANDONED_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _generate(parent: Path, root: Path) -> Path:
+    """Write everything beside the final place, then rename; the first of several wins."""
+    partial = Path(tempfile.mkdtemp(prefix=".demo-", suffix=".partial", dir=parent))
+    try:
+        _write(partial)
+        if root.exists() and not _whole(root):
+            broken = partial.with_suffix(".broken.partial")
+            root.rename(broken)
+            shutil.rmtree(broken, ignore_errors=True)
+        try:
+            partial.rename(root)
+        except OSError:
+            if not _whole(root):
+                raise
+        return root
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(root: Path) -> None:
+    boxes = {case.case_id: _write_case(root / "benchmark" / "ct", case) for case in CASES}
+    asked = questions.questions()
+    for name in ("results", "tool_cache"):
+        (root / name).mkdir()
+    files.write_json(root / "benchmark" / "test_qa.json", questions.question_file(asked))
+    files.write_json(root / "benchmark" / "demo_notes.json", questions.notes(asked))
+    cache = tools.tool_cache(boxes, CASES)
+    files.write_json(root / "tool_cache" / "benchmark_oracle_tool_cache.json", cache)
+    for model, content in results.result_files(asked, boxes).items():
+        files.write_json(root / "results" / f"{model}.json", content)
+    written = sorted(path for path in root.rglob("*") if path.is_file())
+    sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in written}
+    files.write_json(root / _MARKER, {"version": version(), "files": sizes})
+
+
+def _write_case(parent: Path, case: CaseParameters) -> dict[str, tools.BoxIJK]:
+    """Write CT and masks; return each mask's bounding box, as a segmenting tool reports it."""
+    folder = parent / case.case_id / "segmentations"
+    folder.mkdir(parents=True)
+    canvas = trunk(case.habitus)
+    lesions = paint_organs(canvas, case)
+    files.write_ct(folder.parent / "ct.nii.gz", scanned(canvas, case, lesions))
+    boxes: dict[str, tools.BoxIJK] = {}
+    for name, mask in sorted(canvas.masks.items()):
+        if name in case.absent_masks:
+            continue
+        files.write_mask(folder / f"{name}.nii.gz", mask)
+        ends = [(s.start, s.stop - 1) for s in reversed(mask.box)]
+        boxes[name] = [list(corner) for corner in zip(*ends, strict=True)] if mask.voxels else []
+    return boxes
