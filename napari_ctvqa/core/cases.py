@@ -78,6 +78,14 @@ class Region:
         """Return whether no voxel is set."""
         return self.voxels == 0
 
+    @property
+    def touches_border(self) -> bool:
+        """Return whether a voxel lies on an outer face of the grid: the volume may cut it off."""
+        if self.box_zyx is None:
+            return False
+        sides = zip(self.box_zyx, self.grid.shape_zyx, strict=True)
+        return any(part.start == 0 or part.stop == size for part, size in sides)
+
 
 @dataclass(frozen=True, eq=False)
 class Mask:
@@ -101,6 +109,19 @@ class Mask:
     lesion: bool = False
     caveats: tuple[str, ...] = ()
     """E.g. ``"touches the border of the volume"``, ``"resampled to the CT's grid"``."""
+    warnings: tuple[GeometryWarning, ...] = ()
+    """What this mask adds to the case's geometry report."""
+
+
+@dataclass(frozen=True, eq=False)
+class MaskProblem:
+    """A mask that could not be read or placed: its structure stays unknown, the case goes on."""
+
+    name: str
+    structure: str
+    message: str
+    """Names the file, what was expected and what to do."""
+    warnings: tuple[GeometryWarning, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,8 @@ class Grid:
         return float(abs(np.linalg.det(self.affine_zyx_to_ras[:3, :3])))
 
     @cached_property
-    def _ras_to_zyx(self) -> Affine:
+    def affine_ras_to_zyx(self) -> Affine:
+        """Return the inverse of ``affine_zyx_to_ras``."""
         return np.asarray(np.linalg.inv(self.affine_zyx_to_ras), dtype=np.float64)
 
     def ras_mm(self, index_zyx: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -85,7 +86,7 @@ class Grid:
 
     def index_zyx(self, ras_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return fractional display indices of (…, 3) RAS mm points."""
-        return _apply(self._ras_to_zyx, ras_mm)
+        return _apply(self.affine_ras_to_zyx, ras_mm)
 
     def file_index_ijk(self, index_zyx: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the file's own indices of (…, 3) display indices."""

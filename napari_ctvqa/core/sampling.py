@@ -1,0 +1,137 @@
+"""Bring values and regions from one grid to another through world coordinates."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy import ndimage
+
+from napari_ctvqa.core.cases import Region
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import BoxZYX, Mask, Volume
+    from napari_ctvqa.core.geometry import Affine, Grid
+
+AIR_HU = -1024
+
+
+def region_of(
+    inside_zyx: npt.NDArray[np.bool_], grid: Grid, start_zyx: tuple[int, int, int] = (0, 0, 0)
+) -> Region:
+    """Return the region of the true voxels, cut to its bounding box.
+
+    ``inside_zyx`` may be a part of the grid; ``start_zyx`` says where that part begins.
+    """
+    ranges = []
+    for axis in range(3):
+        other = tuple(a for a in range(3) if a != axis)
+        hit = np.flatnonzero(inside_zyx.any(axis=other))
+        if not len(hit):
+            return Region(grid, None, None, 0)
+        ranges.append((int(hit[0]), int(hit[-1]) + 1))
+    cut = tuple(slice(low, high) for low, high in ranges)
+    crop = np.ascontiguousarray(inside_zyx[cut])
+    box = [slice(lo + s, hi + s) for (lo, hi), s in zip(ranges, start_zyx, strict=True)]
+    return Region(grid, (box[0], box[1], box[2]), crop, int(np.count_nonzero(crop)))
+
+
+def resample_region(region: Region, onto: Grid) -> Region:
+    """Return a region on another grid: each voxel of it asks the nearest voxel of the old one."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return Region(onto, None, None, 0)
+    box = _target_box(region, onto)
+    if box is None:
+        return Region(onto, None, None, 0)
+    matrix = region.grid.affine_ras_to_zyx @ onto.affine_zyx_to_ras
+    start = np.array([s.start for s in region.box_zyx])
+    inside = np.zeros([s.stop - s.start for s in box], dtype=bool)
+    rest = np.stack(
+        np.meshgrid(*(np.arange(s.start, s.stop) for s in box[1:]), indexing="ij"), axis=-1
+    )
+    size = np.array(region.crop_zyx.shape)
+    for row, z in enumerate(range(box[0].start, box[0].stop)):
+        source = rest @ matrix[:3, 1:3].T + (matrix[:3, 0] * z + matrix[:3, 3])
+        index = np.floor(source + 0.5).astype(np.intp) - start
+        valid = ((index >= 0) & (index < size)).all(axis=-1)
+        at = index[valid]
+        inside[row][valid] = region.crop_zyx[at[:, 0], at[:, 1], at[:, 2]]
+    return region_of(inside, onto, (box[0].start, box[1].start, box[2].start))
+
+
+def resample_linear(
+    array_zyx: npt.NDArray[np.generic], grid: Grid, onto: Grid
+) -> npt.NDArray[np.generic]:
+    """Return HU on another grid, linearly interpolated; air outside. Keeps the type."""
+    matrix = grid.affine_ras_to_zyx @ onto.affine_zyx_to_ras
+    return np.asarray(
+        ndimage.affine_transform(  # type: ignore[call-overload]
+            array_zyx,
+            matrix[:3, :3],
+            offset=matrix[:3, 3],
+            output_shape=onto.shape_zyx,
+            order=1,
+            mode="constant",
+            cval=AIR_HU,
+        )
+    )
+
+
+def hu_inside(volume: Volume, mask: Mask) -> npt.NDArray[np.generic]:
+    """Return the HU under each voxel of a mask (1-D), on the mask's own grid.
+
+    Where that is the CT's grid these are the CT's own values; elsewhere the CT is interpolated
+    linearly at the mask's voxel centres, and voxels outside the CT are left out.
+    """
+    region = mask.own_region
+    if region.box_zyx is None or region.crop_zyx is None:
+        return np.zeros(0, dtype=volume.array_zyx.dtype)
+    if region.grid is volume.grid:
+        return volume.array_zyx[region.box_zyx][region.crop_zyx]
+    index = np.argwhere(region.crop_zyx) + [s.start for s in region.box_zyx]
+    at = volume.grid.index_zyx(region.grid.ras_mm(index))
+    last = np.array(volume.grid.shape_zyx) - 1
+    at = at[((at > -0.5) & (at < last + 0.5)).all(axis=1)]
+    return np.asarray(
+        ndimage.map_coordinates(  # type: ignore[call-overload]
+            volume.array_zyx, at.T, output=np.float32, order=1, mode="nearest", prefilter=False
+        )
+    )
+
+
+def centroid_ras_mm(region: Region) -> npt.NDArray[np.float64] | None:
+    """Return the mean of the voxel centres in RAS mm, (3,), or None for an empty region."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return None
+    mean = []
+    for axis, part in enumerate(region.box_zyx):
+        other = tuple(a for a in range(3) if a != axis)
+        counts = np.count_nonzero(region.crop_zyx, axis=other)
+        mean.append(float(counts @ np.arange(part.start, part.stop)) / region.voxels)
+    return region.grid.ras_mm(mean)
+
+
+def grids_overlap(box: BoxZYX | None, grid: Grid, other: Grid) -> bool:
+    """Return whether a box of one grid (all of it for None) reaches into another grid."""
+    low, high = _reach(box or tuple(slice(0, n) for n in grid.shape_zyx), grid, other)  # type: ignore[arg-type]
+    return bool((high > -0.5).all() and (low < np.array(other.shape_zyx) - 0.5).all())
+
+
+def _target_box(region: Region, onto: Grid) -> BoxZYX | None:
+    assert region.box_zyx is not None
+    low, high = _reach(region.box_zyx, region.grid, onto)
+    first = np.maximum(np.ceil(low - 1e-6).astype(int), 0)
+    last = np.minimum(np.floor(high + 1e-6).astype(int), np.array(onto.shape_zyx) - 1)
+    if (first > last).any():
+        return None
+    box = [slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True)]
+    return box[0], box[1], box[2]
+
+
+def _reach(box: BoxZYX, grid: Grid, other: Grid) -> tuple[Affine, Affine]:
+    """Return the lowest and highest index in ``other`` of the box's outer faces."""
+    corners = np.array(list(product(*((s.start - 0.5, s.stop - 0.5) for s in box))))
+    there = other.index_zyx(grid.ras_mm(corners))
+    return there.min(axis=0), there.max(axis=0)

@@ -1,0 +1,308 @@
+"""The geometry check: every reason for amber or red, with what to do about it.
+
+=====================  ======  ===================================================================
+code                   level   when
+=====================  ======  ===================================================================
+codes_zero             red     the header gives no world position; readers disagree on left/right
+qform_sform_differ     amber   the two positions differ by more than half a voxel; the sform wins
+qform_sform_differ     red     ... and they disagree on which way an axis runs
+pixdim_affine_differ   amber   voxel sizes differ by more than 0.1 %; the affine wins
+shear                  amber   axes off right angles by 0.5 degrees or half a voxel (gantry tilt)
+oblique                amber   the grid is turned by 0.5 degrees or more against the patient's axes
+mask_off_grid          amber   a mask on another grid, resampled through world coordinates
+mask_elsewhere         red     a mask that does not reach into the CT's box
+mask_shape             red     a mask whose shape contradicts the position its header states
+side_swapped           red     a structure lies on the other side than its name says
+hu_implausible         amber   values that cannot be Hounsfield units
+nan_filled             amber   values that are no numbers, shown as air
+padding                amber   a constant below air around the scanned field
+=====================  ======  ===================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import cc3d
+import numpy as np
+import numpy.typing as npt
+
+from napari_ctvqa.core.cases import GeometryWarning, Level
+from napari_ctvqa.core.geometry import FileSpace, grid_of_file
+from napari_ctvqa.core.names import label, opposite_of, side_of, table
+from napari_ctvqa.core.sampling import centroid_ras_mm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from napari_ctvqa.core.cases import Mask, Region
+    from napari_ctvqa.core.geometry import Affine, Grid
+    from napari_ctvqa.io.nifti import NiftiHeader
+
+PIXDIM_TOLERANCE = 1e-3
+QFORM_VOXELS = 0.5
+PADDING_BELOW_HU = -1100
+PADDING_SHARE = 0.002
+AIR_FLOOR_HU = -4096
+CT_SPAN_HU = 200
+COMPONENT_SHARE = 0.1
+"""A component smaller than this part of its structure says nothing about sides."""
+
+VOLUME_CAVEAT = "voxel size in doubt: pixdim and affine differ, the affine was taken"
+
+
+def check_header(header: NiftiHeader, grid: Grid) -> tuple[GeometryWarning, ...]:
+    """Return what the header alone says against the geometry."""
+    found = (
+        _codes_zero(header),
+        _qform_sform(header, grid),
+        pixdim_affine(header),
+        _shear(header, grid),
+        _oblique(header, grid),
+    )
+    return tuple(warning for warning in found if warning is not None)
+
+
+def _codes_zero(header: NiftiHeader) -> GeometryWarning | None:
+    if header.has_world:
+        return None
+    return GeometryWarning(
+        "codes_zero",
+        Level.RED,
+        f"{header.path.name}: qform and sform code are both 0, so the file does not say where "
+        "left is and readers disagree. Do not judge sides; convert the scan again with its "
+        "orientation, or confirm it from the source and set sform_code 1.",
+    )
+
+
+def _qform_sform(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
+    if header.sform_ras is None or header.space.qform_code <= 0:
+        return None
+    other = _grid(header, header.qform_ras)
+    name = header.path.name
+    if other is None:
+        text = f"{name}: the qform is not usable; the sform is used."
+        return GeometryWarning("qform_sform_differ", Level.AMBER, f"{text} Check it at the source.")
+    if other.file_axis_of != grid.file_axis_of or other.flipped != grid.flipped:
+        assert other.file is not None and grid.file is not None
+        return GeometryWarning(
+            "qform_sform_differ",
+            Level.RED,
+            f"{name}: the qform says {other.file.axcodes}, the sform {grid.file.axcodes}: readers "
+            "that take one or the other show different sides. The sform is used; do not judge "
+            "sides until the header is repaired.",
+        )
+    distance = grid.corner_distance_voxels(other)
+    if distance <= QFORM_VOXELS:
+        return None
+    return GeometryWarning(
+        "qform_sform_differ",
+        Level.AMBER,
+        f"{name}: qform and sform differ by up to {distance:.1f} voxels. The sform is used; "
+        "positions from a reader that takes the qform differ. Repair the header to agree.",
+    )
+
+
+def pixdim_affine(header: NiftiHeader) -> GeometryWarning | None:
+    """Return the warning about voxel sizes that contradict each other."""
+    norms = np.array(header.space.spacing_mm_ijk)
+    stated = np.array(header.pixdim_ijk)
+    name = header.path.name
+    if header.unit in ("m", "µm"):
+        return GeometryWarning(
+            "pixdim_affine_differ",
+            Level.AMBER,
+            f"{name}: the header's unit is {header.unit}; its numbers are read as mm. Check sizes "
+            "against a known structure before trusting any length or volume.",
+        )
+    if np.abs(stated / norms - 1).max() <= PIXDIM_TOLERANCE:
+        return None
+    ratio = float(norms.prod() / stated.prod()) if stated.all() else float("inf")
+    return GeometryWarning(
+        "pixdim_affine_differ",
+        Level.AMBER,
+        f"{name}: pixdim says {_mm(stated)} mm, the affine {_mm(norms)} mm (volumes differ by a "
+        f"factor {ratio:.3g}). The affine is used; check the voxel size at the source before "
+        "trusting lengths or volumes.",
+    )
+
+
+def _shear(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
+    if not grid.sheared:
+        return None
+    return GeometryWarning(
+        "shear",
+        Level.AMBER,
+        f"{header.path.name}: the axes are {grid.shear_deg:.2f} degrees off right angles (gantry "
+        "tilt). It is drawn resampled to right angles and measured on its true grid; slice "
+        "numbers of the picture are not those of the file.",
+    )
+
+
+def _oblique(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
+    turned = grid.oblique_deg
+    if turned < 0.5 or (grid.sheared and grid.orthogonal().oblique_deg < 0.5):
+        return None
+    return GeometryWarning(
+        "oblique",
+        Level.AMBER,
+        f"{header.path.name}: the scan is turned by {turned:.1f} degrees against the patient's "
+        "axes. It is shown in its own frame; read directions from the two-letter markers.",
+    )
+
+
+def check_values(
+    array_zyx: npt.NDArray[np.generic], hu_min: float, hu_max: float, filled: int, name: str
+) -> tuple[GeometryWarning, ...]:
+    """Return what the values say: ``filled`` voxels were no numbers and were set to air."""
+    found: list[GeometryWarning] = []
+    if filled:
+        found.append(
+            GeometryWarning(
+                "nan_filled",
+                Level.AMBER,
+                f"{name}: {filled} voxels hold no number and are shown as air (-1024 HU). Leave "
+                "out measurements that include them, or get the file again.",
+            )
+        )
+    lowest = hu_min
+    if hu_min < PADDING_BELOW_HU:
+        share, lowest = _padding(array_zyx, hu_min)
+        if share >= PADDING_SHARE:
+            found.append(
+                GeometryWarning(
+                    "padding",
+                    Level.AMBER,
+                    f"{name}: {share:.0%} of the voxels are {hu_min:g}, outside the scanned "
+                    "field. They are drawn as air; means over regions that reach there are wrong.",
+                )
+            )
+        else:
+            lowest = hu_min
+    reason = _implausible(lowest, hu_max)
+    if reason:
+        found.append(
+            GeometryWarning(
+                "hu_implausible",
+                Level.AMBER,
+                f"{name}: values from {hu_min:g} to {hu_max:g} {reason}. Do not use HU values; "
+                "check rescale slope and intercept, or convert the scan again.",
+            )
+        )
+    return tuple(found)
+
+
+def _padding(array_zyx: npt.NDArray[np.generic], hu_min: float) -> tuple[float, float]:
+    """Return the share of voxels at the minimum, and the lowest value above it, from a sample."""
+    step = tuple(slice(None, None, 1 + n // 128) for n in array_zyx.shape)
+    sample = array_zyx[step]
+    padded = sample == hu_min
+    rest = sample[~padded]
+    return float(padded.mean()), float(rest.min()) if rest.size else hu_min
+
+
+def _implausible(lowest: float, highest: float) -> str:
+    if highest - lowest < CT_SPAN_HU:
+        return "span too little for a CT (normalised?)"
+    if lowest >= 0:
+        return "never fall below 0, so air is not -1000 HU (intercept lost?)"
+    if lowest < AIR_FLOOR_HU:
+        return "lie far below air at -1000 HU (scaled twice?)"
+    return ""
+
+
+def check_sides(masks: Mapping[str, Mask]) -> tuple[GeometryWarning, ...]:
+    """Return where structures lie on the other side than their names say.
+
+    Centroid of left X against right X, the liver against the spleen, and each large component of
+    a paired structure against the middle between the pair.
+    """
+    at = {
+        name: (mask, float(centre[0]))
+        for name, mask in masks.items()
+        if _needs_side(name) and (centre := centroid_ras_mm(mask.own_region)) is not None
+    }
+    wrong: list[str] = []
+    for name, (mask, x_mm) in at.items():
+        other = opposite_of(name)
+        if side_of(name) != "left" or other not in at:
+            continue
+        if x_mm >= at[other][1]:
+            wrong.append(f"{label(name)} lies to the right of {label(other)}")
+        else:
+            wrong += _stray_components(mask, at[other][0])
+    for right, left in table().right_of:
+        if right in at and left in at and at[right][1] <= at[left][1]:
+            wrong.append(f"{label(right)} lies to the left of {label(left)}")
+    if not wrong:
+        return ()
+    return (
+        GeometryWarning(
+            "side_swapped",
+            Level.RED,
+            f"{_few(wrong, '; ')}. Either the header or the masks have left and right exchanged "
+            "(or, for liver and spleen, situs inversus). Do not judge sides until it is settled.",
+        ),
+    )
+
+
+def _needs_side(name: str) -> bool:
+    return bool(opposite_of(name)) or any(name in pair for pair in table().right_of)
+
+
+def _stray_components(left: Mask, right: Mask) -> list[str]:
+    """Return which large components lie beyond the middle, on the other structure's side."""
+    parts = {mask.structure: _component_centres_x(mask.own_region) for mask in (left, right)}
+    main = {name: max(centres)[1] for name, centres in parts.items()}
+    if main[left.structure] >= main[right.structure]:
+        return [f"the main part of {label(left.structure)} lies on the right"]
+    middle = (main[left.structure] + main[right.structure]) / 2
+    wrong = []
+    for mask, sign in ((left, 1), (right, -1)):
+        total = mask.own_region.voxels
+        for voxels, x_mm in parts[mask.structure]:
+            if voxels >= COMPONENT_SHARE * total and sign * (x_mm - middle) > 0:
+                wrong.append(f"a part of {label(mask.structure)} ({voxels} voxels) lies across")
+    return wrong
+
+
+def _component_centres_x(region: Region) -> list[tuple[int, float]]:
+    """Return (voxels, RAS x in mm) of each 26-connected component."""
+    assert region.box_zyx is not None
+    labels = cc3d.connected_components(region.crop_zyx, connectivity=26)
+    stats = cc3d.statistics(labels)
+    start = np.array([part.start for part in region.box_zyx])
+    centres = region.grid.ras_mm(stats["centroids"][1:] + start)
+    counts = stats["voxel_counts"][1:]
+    return [(int(n), float(c[0])) for n, c in zip(counts, centres, strict=True)]
+
+
+def merged(warnings: Iterable[GeometryWarning]) -> tuple[GeometryWarning, ...]:
+    """Return one warning for each code and level; many masks with one fault say so once."""
+    by_kind: dict[tuple[str, Level], list[str]] = {}
+    for warning in warnings:
+        messages = by_kind.setdefault((warning.code, warning.level), [])
+        if warning.message not in messages:
+            messages.append(warning.message)
+    return tuple(
+        GeometryWarning(code, level, _few(messages, " | "))
+        for (code, level), messages in by_kind.items()
+    )
+
+
+def _few(texts: Sequence[str], between: str) -> str:
+    shown = between.join(texts[:3])
+    return f"{shown}{between}and {len(texts) - 3} more" if len(texts) > 3 else shown
+
+
+def _grid(header: NiftiHeader, affine: Affine | None) -> Grid | None:
+    if affine is None:
+        return None
+    try:
+        return grid_of_file(FileSpace(header.space.shape_ijk, affine, 1, 0))
+    except ValueError:
+        return None
+
+
+def _mm(lengths: npt.NDArray[np.float64]) -> str:
+    return " x ".join(f"{value:.4g}" for value in lengths)

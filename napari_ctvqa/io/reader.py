@@ -1,0 +1,311 @@
+"""The one reader for a CT and all its masks."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ctvqa.core.cases import (
+    Case,
+    CaseFiles,
+    GeometryReport,
+    Mask,
+    MaskFile,
+    MaskProblem,
+    Volume,
+)
+from napari_ctvqa.core.errors import InputFileError, NotFoundError
+from napari_ctvqa.core.geometry import Grid, grid_of_file, to_display
+from napari_ctvqa.core.names import canonical
+from napari_ctvqa.core.sampling import AIR_HU, resample_linear
+from napari_ctvqa.io.geometry_checks import (
+    VOLUME_CAVEAT,
+    check_header,
+    check_sides,
+    check_values,
+    merged,
+)
+from napari_ctvqa.io.label_maps import CasePainter
+from napari_ctvqa.io.masks import Frame, read_mask_file
+from napari_ctvqa.io.nifti import NiftiFile, NiftiHeader, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from napari_ctvqa.core.cases import GeometryWarning
+
+THREADS = 2
+GROWTH_SECONDS = 0.5
+"""Masks that arrive within this time are shown together."""
+WHOLE_HU = 1e-3
+"""A CT whose values are this close to whole numbers is kept as int16."""
+
+_INT16 = np.iinfo(np.int16)
+
+
+def read_volume(path: Path) -> Volume:
+    """Read a CT in HU: int16 where all values are whole numbers in its range, else float32.
+
+    Raises
+    ------
+    InputFileError
+        Naming the file, what was found, what was expected and what to do.
+    """
+    return _read_on(path, *_grids(read_header(path)))
+
+
+def read_masks(
+    files: CaseFiles,
+    volume: Volume,
+    *,
+    wanted: Collection[str] | None = None,
+    first: Sequence[str] = (),
+) -> Iterator[Mask | MaskProblem]:
+    """Yield the case's masks, those named in ``first`` first.
+
+    ``wanted`` and ``first`` hold structure names; ``wanted`` None means all. A bad file is a
+    MaskProblem of its own masks.
+    """
+    frame = _frame(volume.grid, volume.display_grid, volume.report.warnings)
+    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="masks")
+    try:
+        groups = _by_file(files.masks, wanted, first)
+        for future in [pool.submit(read_mask_file, group, frame) for group in groups]:
+            yield from future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def read_case(files: CaseFiles, *, wanted: Collection[str] | None = None) -> Case:
+    """Read a CT and its masks, without label maps: for work that draws nothing.
+
+    With ``wanted`` only those structures are read, and the case is not ``complete``.
+
+    Raises
+    ------
+    InputFileError, NotFoundError
+        When the CT cannot be used. A bad mask only becomes one of ``problems``.
+    """
+    volume = read_volume(_ct(files))
+    growing = _GrowingCase(files, volume)
+    growing.add(read_masks(files, volume, wanted=wanted))
+    growing.check_sides()
+    return growing.case(complete=wanted is None)
+
+
+def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Iterator[Case]:
+    """Yield the case as it fills: the CT alone, with the ``first`` masks, growing, complete.
+
+    For a worker thread; two more threads inflate, and label maps are painted here. Closing the
+    generator stops the reading.
+
+    Raises
+    ------
+    InputFileError, NotFoundError
+        When the CT cannot be used.
+    """
+    path = _ct(files)
+    header = read_header(path)
+    grid, display_grid = _grids(header)
+    frame = _frame(grid, display_grid, check_header(header, grid))
+    groups = _by_file(files.masks, None, first)
+    urgent = sum(_rank(group, first) < len(first) for group in groups)
+    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="case")
+    try:
+        ct = pool.submit(_read_on, path, grid, display_grid)
+        pending = [pool.submit(read_mask_file, group, frame) for group in groups]
+        growing = _GrowingCase(files, ct.result(), CasePainter(display_grid, len(files.masks)))
+        yield growing.case(complete=not pending)
+        if not pending:
+            return
+        if urgent:
+            for future in pending[:urgent]:
+                growing.add(future.result())
+            growing.check_sides()
+            yield growing.case(complete=False)
+        shown = time.monotonic()
+        for future in as_completed(pending[urgent:]):
+            growing.add(future.result())
+            if time.monotonic() - shown > GROWTH_SECONDS:
+                yield growing.case(complete=False)
+                shown = time.monotonic()
+        growing.check_sides()
+        yield growing.case(complete=True)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _GrowingCase:
+    """A case while its masks arrive."""
+
+    def __init__(
+        self, files: CaseFiles, volume: Volume, painter: CasePainter | None = None
+    ) -> None:
+        self._files, self._volume, self._painter = files, volume, painter
+        self._masks: dict[str, Mask] = {}
+        self._problems: dict[str, str] = {}
+        self._warnings = list(volume.report.warnings)
+        self._sides: tuple[GeometryWarning, ...] = ()
+
+    def add(self, found: Iterable[Mask | MaskProblem]) -> None:
+        """Take masks and problems, and paint the masks."""
+        for item in found:
+            self._warnings += item.warnings
+            if isinstance(item, MaskProblem):
+                self._problems[item.name] = item.message
+            elif item.structure in self._masks:
+                kept = self._masks[item.structure].name
+                self._problems[item.name] = (
+                    f"{item.name}: not shown, {kept} is the same structure. Keep one of the two."
+                )
+            else:
+                self._masks[item.structure] = item
+                if self._painter is not None:
+                    self._painter.paint([item])
+
+    def check_sides(self) -> None:
+        """Compare sides of what is there."""
+        self._sides = check_sides(self._masks)
+
+    def case(self, *, complete: bool) -> Case:
+        """Return what is there as one frozen Case."""
+        names = dict.fromkeys(canonical(file.name) for file in self._files.masks)
+        return Case(
+            files=self._files,
+            volume=self._volume,
+            masks={name: self._masks[name] for name in names if name in self._masks},
+            report=GeometryReport(merged([*self._warnings, *self._sides])),
+            label_maps={} if self._painter is None else self._painter.maps(),
+            problems=dict(self._problems),
+            complete=complete,
+        )
+
+
+class _Values:
+    """The CT's values while they arrive: int16 until a value does not fit, then float32."""
+
+    def __init__(self, header: NiftiHeader) -> None:
+        self._header = header
+        self.array: npt.NDArray[np.generic] = np.empty(header.shape_kji, np.int16)
+        plain = header.dtype == np.int16 and not header.scaled
+        self.direct = self.array if plain else None
+        """Where the file's bytes are the values: the array to inflate into."""
+        self.low, self.high = np.inf, -np.inf
+        self.filled = 0
+
+    def take(self, first: int, slab: npt.NDArray[np.generic]) -> None:
+        """Convert and keep one slab (k, j, i) that begins at slice ``first``."""
+        if self.direct is not None:
+            self._stretch(slab)
+            return
+        if self._header.dtype.kind in "iu" and not self._header.scaled:
+            values = slab
+        else:
+            values = self._numbers(slab)
+        self._stretch(values)
+        if self.array.dtype == np.int16 and not self._fits(values):
+            self.array = self.array.astype(np.float32)
+        whole = self.array.dtype == np.int16 and values.dtype.kind == "f"
+        self.array[first : first + len(slab)] = np.rint(values) if whole else values
+
+    def _numbers(self, slab: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+        values = slab.astype(np.float64)
+        values *= self._header.slope
+        values += self._header.inter
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            self.filled += int(np.count_nonzero(wrong))
+            values[wrong] = AIR_HU
+        return values
+
+    def _stretch(self, values: npt.NDArray[np.generic]) -> None:
+        self.low = min(self.low, float(values.min()))
+        self.high = max(self.high, float(values.max()))
+
+    def _fits(self, values: npt.NDArray[np.generic]) -> bool:
+        if self.low < _INT16.min or self.high > _INT16.max:
+            return False
+        return values.dtype.kind != "f" or bool(
+            np.abs(values - np.rint(values)).max() < WHOLE_HU  # type: ignore[operator, call-overload]
+        )
+
+
+def _read_on(path: Path, grid: Grid, display_grid: Grid) -> Volume:
+    try:
+        with NiftiFile(path) as file:
+            values = _Values(file.header)
+            for first, slab in file.slabs(values.direct):
+                values.take(first, slab)
+            header = file.header
+    except MemoryError:
+        raise InputFileError(
+            path, "does not fit into memory.", hint="Close other programs, or crop the scan."
+        ) from None
+    if values.filled == values.array.size:
+        raise InputFileError(path, "holds no number at all.", hint="Give the CT in HU.")
+    return _volume(header, values, grid, display_grid)
+
+
+def _volume(header: NiftiHeader, values: _Values, grid: Grid, display_grid: Grid) -> Volume:
+    array = to_display(values.array.transpose(2, 1, 0), grid)
+    if grid.file_axis_of != (2, 1, 0):
+        array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    shown = array if display_grid is grid else resample_linear(array, grid, display_grid)
+    warnings = check_header(header, grid) + check_values(
+        array, values.low, values.high, values.filled, header.path.name
+    )
+    return Volume(
+        array_zyx=array,
+        grid=grid,
+        display_zyx=shown,
+        display_grid=display_grid,
+        report=GeometryReport(warnings),
+        path=header.path,
+        hu_min=values.low,
+        hu_max=values.high,
+    )
+
+
+def _grids(header: NiftiHeader) -> tuple[Grid, Grid]:
+    """Return the true grid and the one that is drawn: the same object unless sheared."""
+    grid = grid_of_file(header.space)
+    return grid, grid.orthogonal() if grid.sheared else grid
+
+
+def _frame(grid: Grid, display_grid: Grid, warnings: Iterable[GeometryWarning]) -> Frame:
+    codes = {warning.code for warning in warnings}
+    caveats = (VOLUME_CAVEAT,) if "pixdim_affine_differ" in codes else ()
+    return Frame(grid, display_grid, "codes_zero" not in codes, caveats)
+
+
+def _by_file(
+    masks: Sequence[MaskFile], wanted: Collection[str] | None, first: Sequence[str]
+) -> list[list[MaskFile]]:
+    """Return the masks grouped by file, the groups with the structures of ``first`` first."""
+    names = None if wanted is None else {canonical(name) for name in wanted}
+    kept = [mask for mask in masks if names is None or canonical(mask.name) in names]
+    by_path = sorted(kept, key=lambda mask: mask.path)
+    groups = [list(group) for _, group in groupby(by_path, key=lambda mask: mask.path)]
+    return sorted(groups, key=lambda group: _rank(group, first))
+
+
+def _rank(group: Sequence[MaskFile], first: Sequence[str]) -> int:
+    """Return the place of a group's most urgent structure, ``len(first)`` for none."""
+    order = {canonical(name): place for place, name in reversed(list(enumerate(first)))}
+    return min(order.get(canonical(mask.name), len(first)) for mask in group)
+
+
+def _ct(files: CaseFiles) -> Path:
+    if files.ct is None:
+        raise NotFoundError(
+            f"case {files.case_id} has no CT; masks are only shown on their CT.",
+            hint="Give the folder that holds the CT with --cases ROOT.",
+        )
+    return files.ct
