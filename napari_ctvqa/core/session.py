@@ -192,9 +192,11 @@ class Session:
     @property
     def revealed(self) -> bool:
         """Return whether the reference of the current question may be shown."""
-        if not self.hide_reference or self.question is None:
-            return True
-        return self.question.id in self.revealed_ids
+        return self.question is None or not self.hides(self.question.id)
+
+    def hides(self, question_id: str) -> bool:
+        """Return whether the reference of a question, and all that tells it, is hidden."""
+        return self.hide_reference and question_id not in self.revealed_ids
 
     @property
     def predictions(self) -> dict[str, Prediction]:

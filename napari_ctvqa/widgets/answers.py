@@ -1,0 +1,262 @@
+"""The parts of the question panel that change with every answer: options, answers, raw record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qtpy.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from napari_ctvqa.widgets.banner import Folding
+from napari_ctvqa.widgets.text import Label, TextBox, one_line, pretty_json
+from napari_ctvqa.widgets.theme import GAP_PX, set_look
+from napari_ctvqa.widgets.words import disagreement, outcome_text, reading_text, run_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from napari_ctvqa.core.records import AnswerFormat, Option, Prediction, Question, Run, Score
+
+MAX_OPTIONS = 26
+FAILED = "✗ The run failed here: this is no answer."
+NO_TEXT = "(empty: the model returned no text)"
+HIDDEN_SCORE = "The score is hidden until you reveal the reference."
+HIDDEN_RECORD = "The raw record is hidden until you reveal the reference."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One model's answer to the current question, with what may be shown of its score."""
+
+    run: Run
+    prediction: Prediction
+    score: Score | None
+    revealed: bool
+    assumed_format: AnswerFormat
+
+
+class OptionList(QWidget):
+    """The options, the reference's marked when revealed, the models' choices marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Options")
+        self._rows: list[_OptionRow] = []
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(2)
+
+    def show_options(
+        self, question: Question, scores: Mapping[str, Score | None], *, revealed: bool
+    ) -> None:
+        """Show the question's options; rows are reused from question to question."""
+        options = question.options[:MAX_OPTIONS]
+        while len(self._rows) < len(options):
+            row = _OptionRow()
+            self._rows.append(row)
+            self._layout.addWidget(row)
+        for row, option in zip(self._rows, options, strict=False):
+            choosers = [m for m, s in scores.items() if s is not None and _chose(s, option)]
+            is_reference = revealed and option.letter == question.reference.letter
+            row.show_option(option, choosers, is_reference=is_reference)
+        for row in self._rows[len(options) :]:
+            row.hide()
+        self.setVisible(bool(options))
+
+
+def _chose(score: Score, option: Option) -> bool:
+    read = score.our_reading.strip().lower()
+    return bool(read) and read in (option.letter.lower(), option.text.strip().lower())
+
+
+class _OptionRow(QFrame):
+    def __init__(self) -> None:
+        super().__init__()
+        self._letter = Label(role="heading", wrap=False)
+        self._text = Label()
+        self._reference = Label(role="right", wrap=False)
+        self._choosers = Label(role="heading")
+        layout = QGridLayout(self)
+        layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
+        layout.setHorizontalSpacing(GAP_PX)
+        layout.setVerticalSpacing(0)
+        layout.addWidget(self._letter, 0, 0)
+        layout.addWidget(self._text, 0, 1)
+        layout.addWidget(self._reference, 0, 2)
+        layout.addWidget(self._choosers, 1, 1, 1, 2)
+        layout.setColumnStretch(1, 1)
+
+    def show_option(self, option: Option, choosers: Sequence[str], *, is_reference: bool) -> None:
+        """Show one option with its marks."""
+        self._letter.show_text(one_line(option.letter, 8))
+        self._text.show_text(option.text)
+        self._reference.show_text("✓ reference" if is_reference else "")
+        names = ", ".join(one_line(name, 40) for name in choosers)
+        self._choosers.show_text(f"◂ {names}" if names else "")
+        set_look(self, "card" if is_reference or choosers else "card-option")
+        self.show()
+
+
+class AnswerList(QWidget):
+    """One box a model, in the order of the runs; boxes are reused from question to question."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._boxes: list[AnswerBox] = []
+        self._note = Label(role="muted")
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(GAP_PX)
+        self._layout.addWidget(self._note)
+
+    def show_answers(self, answers: Sequence[Answer], note: str) -> None:
+        """Show the answers there are, and a note on those there are not."""
+        while len(self._boxes) < len(answers):
+            box = AnswerBox()
+            self._boxes.append(box)
+            self._layout.insertWidget(len(self._boxes) - 1, box)
+        for box, answer in zip(self._boxes, answers, strict=False):
+            box.show_answer(answer)
+        for box in self._boxes[len(answers) :]:
+            box.forget()
+        self._note.show_text(note)
+
+
+class AnswerBox(QFrame):
+    """A model's raw text verbatim, what was read from it, and its two scores side by side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model = Label(role="heading")
+        self._copy = QPushButton("Copy")
+        self._failed = Label(role="wrong")
+        self._text = TextBox("Raw answer")
+        self._official = _ScoreColumn("Official scorer")
+        self._ours = _ScoreColumn("As a person reads it")
+        self._why = Label(role="amber")
+        self._source = Label(role="small")
+        self.setProperty("ctvqa", "card")
+        self._copy.setToolTip("Copy the whole raw answer, verbatim")
+        self._copy.clicked.connect(self._text.copy_all)
+        self._build()
+
+    def _build(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(self._model, 1)
+        head.addWidget(self._copy)
+        scores = QHBoxLayout()
+        scores.addWidget(self._official, 1)
+        scores.addWidget(self._ours, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        layout.setSpacing(4)
+        layout.addLayout(head)
+        layout.addWidget(self._failed)
+        layout.addWidget(self._text)
+        layout.addLayout(scores)
+        layout.addWidget(self._why)
+        layout.addWidget(self._source)
+
+    def show_answer(self, answer: Answer) -> None:
+        """Show one model's answer."""
+        prediction = answer.prediction
+        self._model.show_text(one_line(prediction.model, 80))
+        self._text.setAccessibleName(f"Raw answer of {one_line(prediction.model, 80)}")
+        self._failed.show_text(FAILED if prediction.failed else "")
+        self._text.show_text(prediction.raw_text or _no_text(prediction))
+        self._show_score(answer)
+        self._source.show_text(_source(answer))
+        self.show()
+
+    def forget(self) -> None:
+        """Hold no text of an earlier question."""
+        for label in (self._model, self._failed, self._why, self._source):
+            label.show_text("")
+        self._text.show_text("")
+        self._official.forget()
+        self._ours.forget()
+        self.hide()
+
+    def _show_score(self, answer: Answer) -> None:
+        score = answer.score
+        self._official.setVisible(score is not None and answer.revealed)
+        if score is None:
+            self._official.forget()
+            self._ours.show_text("unscored", "– not scored", "")
+            self._why.show_text("")
+        elif not answer.revealed:
+            self._official.forget()
+            self._ours.show_text("muted", reading_text(score.our_reading), HIDDEN_SCORE)
+            self._why.show_text("")
+        else:
+            self._official.show_text(
+                score.official.value,
+                outcome_text(score.official, score.value),
+                reading_text(score.official_reading),
+            )
+            self._ours.show_text(
+                score.ours.value, outcome_text(score.ours), reading_text(score.our_reading)
+            )
+            self._why.show_text(disagreement(score, answer.prediction.raw_text))
+
+
+def _no_text(prediction: Prediction) -> str:
+    calls = sum(turn.call is not None for turn in prediction.trace.turns)
+    return f"(working: {calls} tool calls so far)" if calls else NO_TEXT
+
+
+def _source(answer: Answer) -> str:
+    source = run_line(answer.run, answer.assumed_format)
+    seconds = answer.prediction.seconds
+    return f"{source} · {seconds:.1f} s" if seconds is not None else source
+
+
+class _ScoreColumn(QWidget):
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = Label(title, role="small", selectable=False)
+        self._outcome = Label()
+        self._reading = Label()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        for part in (self._title, self._outcome, self._reading):
+            layout.addWidget(part)
+
+    def show_text(self, look: str, outcome: str, reading: str) -> None:
+        """Show an outcome in its colour and what was read."""
+        self._outcome.show_role(look)
+        self._outcome.show_text(outcome)
+        self._reading.show_text(reading)
+
+    def forget(self) -> None:
+        """Hold nothing."""
+        self._outcome.show_text("")
+        self._reading.show_text("")
+
+
+class RawRecord(QWidget):
+    """The foreign record as JSON, folded away; before the reveal none of it, it has the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._box = TextBox("Raw record", max_lines=24, code=True)
+        self._folding = Folding("Raw record", self._box)
+        self._hidden = Label(HIDDEN_RECORD, role="muted")
+        self._record: Mapping[str, object] = {}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._folding)
+        layout.addWidget(self._hidden)
+        self._folding.toggled.connect(self._fill)
+
+    def show_record(self, question: Question, *, revealed: bool) -> None:
+        """Show the record of a question, or nothing of it before the reveal."""
+        self._record = question.raw if revealed else {}
+        self._folding.setVisible(revealed)
+        self._hidden.setVisible(not revealed)
+        self._fill()
+
+    def _fill(self) -> None:
+        shown = self._folding.unfolded and self._record
+        self._box.show_text(pretty_json(self._record) if shown else "")

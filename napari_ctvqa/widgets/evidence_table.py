@@ -1,0 +1,260 @@
+"""The two columns of evidence steps: cards in a table, aligned row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHBoxLayout,
+    QHeaderView,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+)
+
+from napari_ctvqa.core.chains import AlignedStep, EvidenceStep, StepMatch
+from napari_ctvqa.core.names import label
+from napari_ctvqa.widgets.text import Label, number, one_line
+from napari_ctvqa.widgets.theme import set_look
+from napari_ctvqa.widgets.words import MATCH_WORDS, match_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qtpy.QtGui import QKeyEvent, QResizeEvent
+
+REFERENCE, MODEL = 0, 1
+MAX_ROWS = 60
+FIRST = "▶ FIRST STEP THAT DIFFERS"
+KIND_WORDS = {
+    "segment": "segment",
+    "measure": "measure",
+    "lookup": "look up",
+    "conclude": "conclude",
+}
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """One aligned row and what may be told about it."""
+
+    row: AlignedStep
+    first: bool = False
+    compared: bool = True
+    """False while the reference is hidden: then nothing of the comparison is shown."""
+
+
+class StepCard(QFrame):
+    """One step: what was looked at, what came out, by which rule, from where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first = Label(FIRST, role="wrong", selectable=False)
+        self._match = Label(selectable=False)
+        self._kind = Label(role="small", selectable=False)
+        self._target = Label(role="heading", selectable=False)
+        self._value = Label(role="value", selectable=False)
+        self._assumed = Label("assumed", role="tag", selectable=False, wrap=False)
+        self._rule = Label(role="small", selectable=False)
+        self._source = Label(role="small", selectable=False)
+        self._error = Label(role="wrong", selectable=False)
+        self._caveats = Label(role="unread", selectable=False)
+        self._base = "card"
+        value = QHBoxLayout()
+        value.addWidget(self._value, 1)
+        value.addWidget(self._assumed)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 4, 6, 4)
+        layout.setSpacing(1)
+        for part in (self._first, self._match, self._kind, self._target):
+            layout.addWidget(part)
+        layout.addLayout(value)
+        for part in (self._error, self._caveats, self._rule, self._source):
+            layout.addWidget(part)
+        layout.addStretch(1)
+
+    def show_step(self, step: EvidenceStep | None, shown: ShownRow, column: int) -> str:
+        """Show a step, or that there is none; return the same in words, for screen readers."""
+        judged = column == MODEL and shown.compared
+        self._base = "card-first" if judged and shown.first else "card"
+        self._base = self._base if step is not None else "card-missing"
+        self._show_match(shown, judged)
+        self._show_what(step, shown, column)
+        self._show_origin(step)
+        self.show_chosen(False)
+        labels = [part for part in self.findChildren(Label) if not part.isHidden()]
+        return ", ".join(part.text() for part in labels)
+
+    def show_chosen(self, chosen: bool) -> None:
+        """Make the card stand out."""
+        set_look(self, "card-chosen" if chosen else self._base)
+
+    def _show_match(self, shown: ShownRow, judged: bool) -> None:
+        self._first.setVisible(judged and shown.first)
+        self._match.show_role(MATCH_WORDS[shown.row.match][2])
+        note = f"\n{one_line(shown.row.note, 300)}" if shown.row.note else ""
+        text = f"{match_text(shown.row.match, shown.row.relative_error)}{note}"
+        self._match.show_text(text if judged else "")
+
+    def _show_what(self, step: EvidenceStep | None, shown: ShownRow, column: int) -> None:
+        if step is None:
+            missing = "no such step" if shown.compared else ""
+            self._kind.show_text(missing if column == REFERENCE else "")
+            self._target.show_text("")
+            self._value.show_text("")
+            self._assumed.hide()
+            return
+        kind = KIND_WORDS[step.kind]
+        measure = one_line(step.measure, 80)
+        self._kind.show_text(f"{kind} · {measure}" if measure else kind)
+        self._target.show_text(one_line(label(step.target), 120))
+        self._value.show_text(number(step.value, one_line(step.unit, 20)) or "no value")
+        self._assumed.setVisible(step.assumed)
+
+    def _show_origin(self, step: EvidenceStep | None) -> None:
+        if step is None:
+            for part in (self._rule, self._source, self._error, self._caveats):
+                part.show_text("")
+            return
+        self._rule.show_text(f"rule: {one_line(step.rule, 300)}" if step.rule else "")
+        self._source.show_text(f"source: {one_line(step.source, 200)}" if step.source else "")
+        self._error.show_text(f"✗ {one_line(step.error, 300)}" if step.error else "")
+        caveats = [f"⚠ {one_line(text, 200)}" for text in step.caveats[:8]]
+        self._caveats.show_text("\n".join(caveats))
+
+
+class EvidenceTable(QTableWidget):
+    """Two columns of cards. A click, Enter or ``step`` asks for the step under the cursor."""
+
+    wanted = Signal(object)
+    """EvidenceStep that the reader wants to see."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 2)
+        self._shown: tuple[ShownRow, ...] = ()
+        self._cards: list[tuple[StepCard, StepCard]] = []
+        self.setAccessibleName("Evidence steps")
+        self.setHorizontalHeaderLabels(["Reference", "Model"])
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.horizontalHeader().setHighlightSections(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.setShowGrid(False)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTabKeyNavigation(False)
+        self._fit_later = QTimer(self)
+        self._fit_later.setSingleShot(True)
+        self._fit_later.timeout.connect(self.fit_rows)
+        self.cellClicked.connect(self._want)
+        self.currentCellChanged.connect(self._show_chosen)
+
+    # --------------------------------------------------------------- content
+
+    def show_rows(self, rows: Sequence[ShownRow]) -> None:
+        """Show aligned rows; cards are reused from question to question."""
+        self._shown = tuple(rows[:MAX_ROWS])
+        count = len(self._shown)
+        while len(self._cards) < count:
+            self._add_row()
+        for place, shown in enumerate(self._shown):
+            steps = (shown.row.reference, shown.row.model)
+            for column, step in enumerate(steps):
+                words = self._cards[place][column].show_step(step, shown, column)
+                self.item(place, column).setData(Qt.ItemDataRole.AccessibleTextRole, words)
+        for place in range(len(self._cards)):
+            self.setRowHidden(place, place >= count)
+            if place >= count:
+                self._forget(place)
+        self.setCurrentCell(-1, -1)
+        self.fit_rows()
+
+    def _add_row(self) -> None:
+        place = self.rowCount()
+        self.insertRow(place)
+        cards = (StepCard(), StepCard())
+        for column, card in enumerate(cards):
+            self.setItem(place, column, QTableWidgetItem())
+            self.setCellWidget(place, column, card)
+        self._cards.append(cards)
+
+    def _forget(self, place: int) -> None:
+        nothing = ShownRow(AlignedStep(None, None, StepMatch.UNKNOWN), compared=False)
+        for column in (REFERENCE, MODEL):
+            self._cards[place][column].show_step(None, nothing, column)
+            self.item(place, column).setData(Qt.ItemDataRole.AccessibleTextRole, "")
+
+    def fit_rows(self) -> None:
+        """Make each row as high as the higher of its cards at this width."""
+        for place in range(len(self._shown)):
+            heights = [
+                card.heightForWidth(self.columnWidth(column))
+                for column, card in enumerate(self._cards[place])
+            ]
+            self.setRowHeight(place, max(heights) + 4)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Wrapped text changes its height with the width."""
+        super().resizeEvent(event)
+        self._fit_later.start(0)
+
+    # --------------------------------------------------------------- choosing
+
+    def step_at(self, place: int, column: int) -> EvidenceStep | None:
+        """Return the step of a card, or of its neighbour where it has none."""
+        if not 0 <= place < len(self._shown):
+            return None
+        row = self._shown[place].row
+        first, second = (row.reference, row.model)[:: 1 if column == REFERENCE else -1]
+        return first or second
+
+    def show_step(self, step: EvidenceStep | None) -> None:
+        """Make a step's card current without asking for it; None lets go."""
+        for place, shown in enumerate(self._shown):
+            for column, candidate in enumerate((shown.row.reference, shown.row.model)):
+                if step is not None and candidate is step:
+                    self.setCurrentCell(place, column)
+                    self.scroll_to(place)
+                    return
+        self.setCurrentCell(-1, -1)
+
+    def step(self, by: int) -> None:
+        """Go some rows down or up and ask for the step there."""
+        if not self._shown:
+            return
+        column = self.currentColumn() if self.currentColumn() >= 0 else MODEL
+        place = self.currentRow() + by if self.currentRow() >= 0 else (0 if by > 0 else -1)
+        place = min(max(place, 0), len(self._shown) - 1)
+        self.setCurrentCell(place, column)
+        self.scroll_to(place)
+        self._want(place, column)
+
+    def scroll_to(self, place: int) -> None:
+        """Scroll a row into view, the one above it too where there is room."""
+        self.scrollTo(self.model().index(max(0, place - 1), 0))
+        self.scrollTo(self.model().index(place, 0))
+
+    def _want(self, place: int, column: int) -> None:
+        step = self.step_at(place, column)
+        if step is not None:
+            self.wanted.emit(step)
+
+    def _show_chosen(self, place: int, column: int, before: int, before_column: int) -> None:
+        if 0 <= before < len(self._cards) and before_column >= 0:
+            self._cards[before][before_column].show_chosen(False)
+        if 0 <= place < len(self._shown) and column >= 0:
+            self._cards[place][column].show_chosen(True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter asks for the step; all else is the table's own."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._want(self.currentRow(), self.currentColumn())
+            return
+        super().keyPressEvent(event)

@@ -1,0 +1,260 @@
+"""Evidence panel: the reference's steps beside a model's, and the way into the voxels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from qtpy.QtWidgets import QComboBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from napari_ctvqa.core.chains import AlignedStep, StepMatch
+from napari_ctvqa.core.names import label
+from napari_ctvqa.core.session import CaseState
+from napari_ctvqa.widgets.banner import Banner
+from napari_ctvqa.widgets.evidence_table import MODEL, REFERENCE, EvidenceTable, ShownRow
+from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.text import Label, one_line
+from napari_ctvqa.widgets.theme import GAP_PX, Styling
+from napari_ctvqa.widgets.words import STATUS_WORDS, case_message, status_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qtpy.QtGui import QCloseEvent
+
+    from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep
+    from napari_ctvqa.core.session import Session
+
+HIDDEN_COLUMN = "Reference (hidden)"
+
+
+class EvidencePanel(QWidget):
+    """Shows two chains side by side; a click goes to the slice where a step's mask is largest."""
+
+    title = "Evidence"
+    order = 3
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._told = ("", "")
+        Styling(self)
+        self._models = QComboBox()
+        self._state = Banner()
+        self._table = EvidenceTable()
+        self._conclusion = Conclusion()
+        self._focus = Label(role="heading")
+        self._previous = QPushButton("◀ Slice ([)")
+        self._next = QPushButton("Slice (]) ▶")
+        self._back = QPushButton("Back (⌫)")
+        self._build()
+        self._connect()
+        self._listening = Listening(
+            (session.question_changed, self._show_chains),
+            (session.chains_changed, self._show_chains),
+            (session.runs_changed, self._show_chains),
+            (session.case_changed, self._show_state),
+            (session.reveal_changed, self._show_chains),
+            (session.focus_changed, self._show_focus),
+        )
+        self._show_chains()
+
+    def _build(self) -> None:
+        self._models.setAccessibleName("Model whose evidence is shown")
+        self._models.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self._previous.setToolTip("Previous slice that holds this mask")
+        self._next.setToolTip("Next slice that holds this mask")
+        self._back.setToolTip("Back to where you were before the first step was shown")
+        buttons = QHBoxLayout()
+        for button in (self._previous, self._next, self._back):
+            buttons.addWidget(button, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
+        layout.setSpacing(GAP_PX)
+        layout.addWidget(self._models)
+        layout.addWidget(self._state)
+        layout.addWidget(self._table, 1)
+        layout.addWidget(self._conclusion)
+        layout.addWidget(self._focus)
+        layout.addLayout(buttons)
+
+    def _connect(self) -> None:
+        wishes = self._session.wishes
+        self._models.activated.connect(self._show_chains)
+        self._table.wanted.connect(self._want)
+        self._previous.clicked.connect(partial(wishes.mask_slice.emit, -1))
+        self._next.clicked.connect(partial(wishes.mask_slice.emit, 1))
+        self._back.clicked.connect(wishes.back.emit)
+
+    # --------------------------------------------------------------- choosing
+
+    def step(self, by: int) -> None:
+        """Go to the next (+1) or previous (-1) step and show it in the voxels."""
+        self._table.step(by)
+
+    def choose_model(self, model: str) -> None:
+        """Show another model's chain."""
+        self._models.setCurrentIndex(max(0, self._models.findData(model)))
+        self._show_chains()
+
+    def _want(self, step: EvidenceStep) -> None:
+        self._session.wishes.focus_step.emit(step)
+
+    # ---------------------------------------------------------------- showing
+
+    def _show_chains(self) -> None:
+        self._list_models()
+        session = self._session
+        model = self._models.currentData() or ""
+        chain = session.model_chains.get(model)
+        rows = self._rows(model)
+        self._table.setHorizontalHeaderLabels(
+            [
+                "Reference" if session.revealed else HIDDEN_COLUMN,
+                one_line(model, 40) or "no model",
+            ]
+        )
+        self._table.show_rows(rows)
+        self._table.setVisible(bool(rows))
+        reference = session.reference_chain if session.revealed else None
+        self._conclusion.show_chains(reference, chain, hidden=not session.revealed)
+        self._show_state()
+        self._show_focus()
+        self._scroll_once(model, rows)
+
+    def _list_models(self) -> None:
+        shown = self._models.currentData()
+        models = list(self._session.model_chains)
+        if [self._models.itemData(i) for i in range(self._models.count())] != models:
+            self._models.clear()
+            for model in models:
+                self._models.addItem(one_line(model, 60), model)
+            self._models.setCurrentIndex(max(0, self._models.findData(shown)))
+        self._models.setVisible(len(models) > 1)
+
+    def _rows(self, model: str) -> list[ShownRow]:
+        session = self._session
+        chain = session.model_chains.get(model)
+        steps = chain.steps if chain is not None else ()
+        if not session.revealed:
+            return [_alone(None, step) for step in steps]
+        comparison = session.comparisons.get(model)
+        if comparison is not None:
+            first = comparison.first_difference
+            return [ShownRow(row, first=i == first) for i, row in enumerate(comparison.rows)]
+        if session.reference_chain is None:
+            return [_alone(None, step) for step in steps]
+        return [_alone(step, None) for step in session.reference_chain.steps]
+
+    def _scroll_once(self, model: str, rows: Sequence[ShownRow]) -> None:
+        question = self._session.question
+        told = (question.id if question is not None else "", model)
+        first = next((i for i, row in enumerate(rows) if row.first), None)
+        if first is not None and told != self._told:
+            self._told = told
+            self._table.scroll_to(first)
+
+    def _show_state(self) -> None:
+        self._state.show_message(*_state(self._session))
+
+    def _show_focus(self) -> None:
+        session = self._session
+        self._table.show_step(session.focused_step)
+        focus = session.focus
+        for button in (self._previous, self._next, self._back):
+            button.setEnabled(focus is not None)
+        if focus is not None:
+            text = (
+                f"{label(focus.structure)} · slice {focus.display_slice + 1} as shown, "
+                f"{focus.file_slice} in the file"
+            )
+            self._focus.show_text(
+                f"{text} · {one_line(focus.origin, 60)}" if focus.origin else text
+            )
+        elif session.focused_step is not None:
+            self._focus.show_text(_why_nothing_to_see(session, session.focused_step))
+        else:
+            self._focus.show_text("")
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Let go of the session."""
+        self._listening.close()
+        super().closeEvent(event)
+
+
+class Conclusion(QFrame):
+    """What each chain concludes, and whether that can be checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("ctvqa", "card")
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(GAP_PX, 4, GAP_PX, 4)
+        self._texts = (Label(role="heading"), Label(role="heading"))
+        self._states = (Label(), Label())
+        for text, state in zip(self._texts, self._states, strict=True):
+            column = QVBoxLayout()
+            column.setSpacing(1)
+            column.addWidget(text)
+            column.addWidget(state)
+            column.addStretch(1)
+            layout.addLayout(column, 1)
+
+    def show_chains(
+        self, reference: EvidenceChain | None, model: EvidenceChain | None, *, hidden: bool
+    ) -> None:
+        """Show both conclusions; while the reference is hidden, none that tells it."""
+        self._show_one(REFERENCE, reference, judged=True)
+        self._show_one(MODEL, model, judged=not hidden)
+        self.setVisible(reference is not None or model is not None)
+
+    def _show_one(self, column: int, chain: EvidenceChain | None, *, judged: bool) -> None:
+        text, state = self._texts[column], self._states[column]
+        if chain is None:
+            text.show_text("")
+            state.show_text("")
+            return
+        text.show_text(f"⇒ {one_line(chain.conclusion, 200) or 'no conclusion'}")
+        state.show_role(STATUS_WORDS[chain.status][2])
+        state.show_text(status_text(chain) if judged else "")
+
+
+def _alone(reference: EvidenceStep | None, model: EvidenceStep | None) -> ShownRow:
+    return ShownRow(AlignedStep(reference, model, StepMatch.UNKNOWN), compared=False)
+
+
+def _state(session: Session) -> tuple[str, str]:
+    """Return look and text of the line that says why evidence is not there, or not yet."""
+    if session.question is None:
+        return "info", "Choose a question to see its evidence."
+    if session.case_state in (CaseState.FAILED, CaseState.LOADING, CaseState.CT_SHOWN):
+        return case_message(session)
+    chain = session.reference_chain
+    if not session.revealed:
+        return "info", "The reference's steps are hidden until you reveal the reference (T)."
+    if chain is None:
+        return "info", "The evidence is being worked out …"
+    if not chain.steps:
+        return "info", f"There is no reference chain. {one_line(chain.reason, 300)}".strip()
+    if not session.model_chains:
+        return "info", "No model's answer is open, so only the reference's steps are shown."
+    return "", ""
+
+
+def _why_nothing_to_see(session: Session, step: EvidenceStep) -> str:
+    name = one_line(label(step.target), 80)
+    case = session.case
+    if case is None:
+        return f"{name}: no case is shown."
+    if step.mask and step.mask in case.masks:
+        return f"{name}: its mask is empty, so there is nothing to show."
+    if not case.complete:
+        return f"{name}: its mask is not read yet."
+    if not step.mask and step.mask not in case.masks:
+        return f"{name}: this step has no mask."
+    return f"{name}: this case has no mask for it."
+
+
+PANEL = EvidencePanel

@@ -1,0 +1,251 @@
+"""Run panel: let a model or an agent answer, see how far it is, stop it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QButtonGroup,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QRadioButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.session import CaseState, RunState
+from napari_ctvqa.extensions import discover
+from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.text import Label, one_line
+from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
+from napari_ctvqa.widgets.words import FORMAT_WORDS, progress_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qtpy.QtGui import QCloseEvent
+
+    from napari_ctvqa.core.session import Session
+
+THIS_QUESTION, THE_FILTER = "question", "filter"
+
+
+class RunPanel(QWidget):
+    """Starts and stops runs; says before what will be asked and where answers are kept."""
+
+    title = "Run"
+    order = 4
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._answerers: Mapping[str, Any] = {}
+        self._rate = Rate()
+        Styling(self)
+        self._model = QComboBox()
+        self._kit = QComboBox()
+        self._format = QComboBox()
+        self._question = QRadioButton("This question")
+        self._filter = QRadioButton("All that the filter shows")
+        self._scope = Label(role="muted")
+        self._start = QPushButton("Run")
+        self._cancel = QPushButton("Cancel")
+        self._bar = QProgressBar()
+        self._progress = Label(role="heading")
+        self._message = Label(role="muted")
+        self._file = Label(role="small")
+        self._unavailable = Label(role="small")
+        self._form = QFormLayout()
+        self._build()
+        self._connect()
+        self._list_answerers()
+        self._listening = Listening(
+            (session.progress_changed, self._show_progress),
+            (session.rows_changed, self._show_scope),
+            (session.questions_changed, self._show_scope),
+            (session.question_changed, self._show_scope),
+            (session.case_changed, self._show_scope),
+            (session.runs_changed, self._show_format),
+        )
+        self._show_format()
+        self._show_progress()
+
+    def _build(self) -> None:
+        for box, name in ((self._model, "Model or agent"), (self._kit, "Tool kit")):
+            box.setAccessibleName(name)
+            box.setSizeAdjustPolicy(
+                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+            )
+            self._form.addRow(name, box)
+        for answer_format in AnswerFormat:
+            self._format.addItem(FORMAT_WORDS[answer_format], answer_format.value)
+        self._format.setAccessibleName("Answer format")
+        self._form.addRow("Answers as", self._format)
+        self._question.setChecked(True)
+        self._bar.setAccessibleName("Progress of the run")
+        buttons = QHBoxLayout()
+        buttons.addWidget(self._start, 1)
+        buttons.addWidget(self._cancel, 1)
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(MARGIN_PX, MARGIN_PX, MARGIN_PX, MARGIN_PX)
+        column.setSpacing(GAP_PX)
+        column.addLayout(self._form)
+        for part in (self._question, self._filter, self._scope):
+            column.addWidget(part)
+        column.addLayout(buttons)
+        for part in (self._bar, self._progress, self._message, self._file, self._unavailable):
+            column.addWidget(part)
+        column.addStretch(1)
+        self._put_in_scroll_area(body)
+
+    def _put_in_scroll_area(self, body: QWidget) -> None:
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(body)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(area)
+
+    def _connect(self) -> None:
+        wishes = self._session.wishes
+        scopes = QButtonGroup(self)
+        scopes.addButton(self._question)
+        scopes.addButton(self._filter)
+        scopes.buttonToggled.connect(self._show_scope)
+        self._model.currentIndexChanged.connect(self._show_kits)
+        self._format.activated.connect(self._choose_format)
+        self._start.clicked.connect(self._run)
+        self._cancel.clicked.connect(partial(wishes.cancel_run.emit))
+
+    # --------------------------------------------------------------- choosing
+
+    @property
+    def scope(self) -> str:
+        """Return ``"question"`` or ``"filter"``."""
+        return THE_FILTER if self._filter.isChecked() else THIS_QUESTION
+
+    def _list_answerers(self) -> None:
+        models = discover("models", "MODEL")
+        self._answerers = models.found
+        for name, answerer in models.found.items():
+            self._model.addItem(one_line(getattr(answerer, "title", name), 60), name)
+        reasons = [
+            f"not available: {one_line(name, 60)} ({one_line(why, 200)})"
+            for name, why in models.unavailable.items()
+        ]
+        self._unavailable.show_text("\n".join(reasons))
+        self._show_kits()
+
+    def _show_kits(self) -> None:
+        answerer = self._answerers.get(self._model.currentData())
+        kits = tuple(getattr(answerer, "kits", ()))
+        self._kit.clear()
+        for kit in kits:
+            self._kit.addItem(one_line(kit, 60), kit)
+        self._form.setRowVisible(self._kit, bool(kits))
+
+    def _choose_format(self) -> None:
+        self._session.wishes.answer_format.emit(self._format.currentData())
+
+    def _run(self) -> None:
+        self._session.wishes.run.emit(
+            self._model.currentData(), self._kit.currentData() or "", self.scope
+        )
+
+    # ---------------------------------------------------------------- showing
+
+    def _show_format(self) -> None:
+        self._format.setCurrentIndex(self._format.findData(self._session.answer_format.value))
+
+    def _show_scope(self) -> None:
+        session = self._session
+        shown = len(session.rows)
+        self._filter.setText(f"All that the filter shows ({shown:,})")
+        idle = session.progress.state is RunState.IDLE
+        blocked = _why_not(session, self.scope, known=bool(self._answerers))
+        self._scope.show_text(blocked or _what_will_happen(session, self.scope))
+        self._start.setEnabled(idle and not blocked)
+
+    def _show_progress(self) -> None:
+        progress = self._session.progress
+        running = progress.state is not RunState.IDLE
+        per_second = self._rate.of(progress.done, running=running)
+        self._bar.setVisible(running or progress.total > 0)
+        self._bar.setMaximum(max(progress.total, 1))
+        self._bar.setValue(progress.done)
+        name = one_line(progress.model, 60)
+        counts = progress_text(progress, per_second if running else None)
+        self._progress.show_text(f"{name}: {counts}" if progress.total else "")
+        self._message.show_text(progress.message)
+        kept = f"Answers are kept, as they come, in {progress.path}" if progress.path else ""
+        self._file.show_text(kept)
+        self._cancel.setEnabled(progress.state is RunState.RUNNING)
+        cancelling = progress.state is RunState.CANCELLING
+        self._cancel.setText("Stopping …" if cancelling else "Cancel")
+        self._show_scope()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Let go of the session."""
+        self._listening.close()
+        super().closeEvent(event)
+
+
+class Rate:
+    """Answers a second since the run was first seen; None until it can be told."""
+
+    def __init__(self) -> None:
+        self._since: tuple[float, int] | None = None
+
+    def of(self, done: int, *, running: bool) -> float | None:
+        """Return the rate now; a run that ended, or a new one, begins anew."""
+        now = time.monotonic()
+        if not running:
+            self._since = None
+            return None
+        if self._since is None or done < self._since[1]:
+            self._since = (now, done)
+        began, before = self._since
+        answered, seconds = done - before, now - began
+        return answered / seconds if answered >= 1 and seconds >= 1 else None
+
+
+def _why_not(session: Session, scope: str, *, known: bool) -> str:
+    """Return why nothing can be run now; empty where it can."""
+    if not known:
+        return "No model or agent can be used; the reasons are below."
+    if session.questions is None or not len(session.questions):
+        return "Open a benchmark or a question file first."
+    if scope == THE_FILTER:
+        return "" if len(session.rows) else "The filter shows no question."
+    if session.question is None:
+        return "Choose a question first."
+    if session.case_state is CaseState.FAILED:
+        return f"This question's case cannot be shown. {one_line(session.case_message, 300)}"
+    if session.case is None:
+        return "Wait until the case is read."
+    return ""
+
+
+def _what_will_happen(session: Session, scope: str) -> str:
+    """Return what pressing Run does, before it is pressed."""
+    if scope == THIS_QUESTION:
+        assert session.question is not None
+        question = one_line(session.question.id, 80)
+        return f"Asks {question}. The answer appears in Question and Evidence."
+    count = f"{len(session.rows):,} questions" if len(session.rows) != 1 else "1 question"
+    folder = session.results_folder
+    place = f"in {folder}" if folder is not None else "whose name is shown here"
+    return f"Asks {count}. Each answer is kept as it comes, in a new file {place}."
+
+
+PANEL = RunPanel

@@ -1,0 +1,192 @@
+"""Foreign text made safe to show: plain, bounded, with control characters made visible."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import QSize, Qt
+from qtpy.QtGui import QFontDatabase, QTextOption
+from qtpy.QtWidgets import QApplication, QLabel, QPlainTextEdit, QSizePolicy, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LABEL_LIMIT = 2_000
+BOX_LIMIT = 20_000
+CELL_LIMIT = 160
+_LONG_WORD = re.compile(r"\S{18}(?=\S)")
+_BREAK = "\u200b"
+
+# C0 and C1 controls but tab and newline, zero-width marks, direction overrides and isolates, line
+# and paragraph separators, the byte order mark, lone surrogates, and invisible tag characters.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def _named(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"⟨U+{code:04X}⟩"
+
+
+def visible(text: object, limit: int = BOX_LIMIT) -> str:
+    """Return text as it may be shown: at most ``limit`` characters, nothing invisible in it.
+
+    Only the part that is shown is looked at, so that a text of any length costs the same.
+    """
+    raw = text if isinstance(text, str) else str(text)
+    shown = _INVISIBLE.sub(_named, raw[:limit].replace("\r\n", "\n"))
+    left = len(raw) - limit
+    return f"{shown}\n… {left:,} more characters" if left > 0 else shown
+
+
+def one_line(text: object, limit: int = CELL_LIMIT) -> str:
+    """Return text for a table cell or a heading: one line, cut with an ellipsis."""
+    raw = text if isinstance(text, str) else str(text)
+    shown = _INVISIBLE.sub(_named, raw[:limit].replace("\r\n", " "))
+    return re.sub(r"\s", " ", shown) + ("…" if len(raw) > limit else "")
+
+
+def breakable(text: str) -> str:
+    """Return text in which words of more than 18 characters may be broken at the line's end."""
+    return _LONG_WORD.sub(lambda match: match.group() + _BREAK, text)
+
+
+def tooltip(text: object, limit: int = LABEL_LIMIT) -> str:
+    """Return text for a tooltip, which Qt would otherwise read as rich text when it looks so."""
+    shown = visible(text, limit)
+    return f"<qt>{html.escape(shown).replace(chr(10), '<br>')}</qt>" if shown else ""
+
+
+def number(value: float | str | None, unit: str = "") -> str:
+    """Return a value for people: a number in four significant digits or more, with its unit."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f"{one_line(value)} {unit}".strip()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value != value or value in (float("inf"), float("-inf")):
+        return f"{value} {unit}".strip()
+    if float(value).is_integer():
+        return f"{int(value):,} {unit}".strip()
+    digits = max(0, 4 - len(str(int(abs(value))).lstrip("0")))
+    return f"{value:,.{digits if abs(value) >= 1 else 3}f} {unit}".strip()
+
+
+def pretty_json(record: Mapping[str, Any]) -> str:
+    """Return a foreign record as indented JSON; what JSON cannot say is shown by its repr."""
+    return json.dumps(_plain(record), indent=2, ensure_ascii=False, default=repr)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Copy mappings and sequences into dict and list; very long texts and lists are cut."""
+    if depth > 40:
+        return "… nested deeper than 40 levels"
+    if hasattr(value, "items"):
+        return {one_line(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [_plain(item, depth + 1) for item in value[:500]]
+        return [*items, f"… {len(value) - 500:,} more entries"] if len(value) > 500 else items
+    if isinstance(value, str) and len(value) > LABEL_LIMIT:
+        return f"{value[:LABEL_LIMIT]} … {len(value) - LABEL_LIMIT:,} more characters"
+    return value
+
+
+class Label(QLabel):
+    """A label that shows foreign text: plain, wrapped, selectable by mouse."""
+
+    def __init__(
+        self, text: object = "", *, role: str = "", selectable: bool = True, wrap: bool = True
+    ) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setWordWrap(wrap)
+        if selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        if role:
+            self.setProperty("ctvqa", role)
+        self.show_text(text)
+
+    def show_text(self, text: object) -> None:
+        """Show text; an empty one hides the label."""
+        shown = breakable(visible(text, LABEL_LIMIT))
+        if shown != self.text():
+            self.setText(shown)
+        if not shown or self.parentWidget() is not None:  # shown alone it would be a window
+            self.setVisible(bool(shown))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return one line's height, else a scroll area makes room for the narrowest wrapping."""
+        hint = super().minimumSizeHint()
+        if not self.wordWrap():
+            return hint
+        margins = self.contentsMargins()
+        edge = margins.top() + margins.bottom() + 2 * self.margin()
+        line = self.fontMetrics().lineSpacing() + edge
+        return QSize(min(hint.width(), 60), min(hint.height(), line))
+
+    def show_role(self, role: str) -> None:
+        """Take another look of the theme."""
+        if self.property("ctvqa") != role:
+            self.setProperty("ctvqa", role)
+            repolish(self)
+
+
+class TextBox(QPlainTextEdit):
+    """Read-only plain text, as high as its text up to ``max_lines``, then scrolling."""
+
+    def __init__(self, accessible_name: str, *, max_lines: int = 12, code: bool = False) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setTabChangesFocus(True)
+        self.setAccessibleName(accessible_name)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self._max_lines = max_lines
+        self._raw = ""
+        if code:
+            self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def show_text(self, text: object, limit: int = BOX_LIMIT) -> None:
+        """Show text; the whole of it stays available to ``copy_all``."""
+        raw = text if isinstance(text, str) else str(text)
+        if raw is not self._raw:
+            self._raw = raw
+            self.setPlainText(visible(raw, limit))
+            self.updateGeometry()
+
+    def copy_all(self) -> None:
+        """Put the whole text on the clipboard, verbatim."""
+        QApplication.clipboard().setText(self._raw)
+
+    def sizeHint(self) -> QSize:
+        """Return the height of the text, bounded."""
+        lines = max(1, min(self._line_count(), self._max_lines))
+        margins = self.contentsMargins()
+        frame = 2 * (self.frameWidth() + int(self.document().documentMargin()))
+        height = lines * self.fontMetrics().lineSpacing() + frame
+        return QSize(200, height + margins.top() + margins.bottom() + 2)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a size that never widens a dock."""
+        return QSize(60, self.sizeHint().height())
+
+    def _line_count(self) -> int:
+        return int(self.document().documentLayout().documentSize().height())
+
+
+def repolish(widget: QWidget) -> None:
+    """Let the style sheet see a changed property."""
+    style = widget.style()
+    style.unpolish(widget)
+    style.polish(widget)
+    widget.update()

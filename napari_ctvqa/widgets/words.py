@@ -1,0 +1,212 @@
+"""Records put into sentences for people: what was read, how it counts, what cannot be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.chains import ChainStatus, StepMatch
+from napari_ctvqa.core.records import AnswerFormat, Outcome
+from napari_ctvqa.core.session import CaseState
+from napari_ctvqa.widgets.text import number, one_line
+from napari_ctvqa.widgets.theme import GLYPHS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from napari_ctvqa.core.chains import EvidenceChain
+    from napari_ctvqa.core.records import Question, Run, Score
+    from napari_ctvqa.core.session import RunProgress, Session
+
+NOT_STATED = "not stated"
+PATIENT_FIELDS = (("Sex", "sex"), ("age", "age"), ("phase", "contrast"), ("scanner", "scanner"))
+HIDDEN_REFERENCE = "Reference: hidden until you reveal it"
+QUOTED = 60
+OUTCOME_WORDS = {
+    Outcome.RIGHT: "right",
+    Outcome.WRONG: "wrong",
+    Outcome.UNREAD: "unread",
+    Outcome.UNSCORED: "not scored",
+}
+FORMAT_WORDS = {AnswerFormat.MC: "multiple choice", AnswerFormat.FREEFORM: "free form"}
+MATCH_WORDS = {
+    StepMatch.SAME: ("✓", "same", "right"),
+    StepMatch.MISSING: ("∅", "missing: the model has no such step", "wrong"),
+    StepMatch.EXTRA: ("+", "extra: the reference has no such step", "unread"),
+    StepMatch.WRONG_TARGET: ("✗", "wrong target", "wrong"),
+    StepMatch.WRONG_VALUE: ("✗", "wrong value", "wrong"),
+    StepMatch.OUTPUT_IGNORED: ("✗", "output ignored", "wrong"),
+    StepMatch.UNKNOWN: ("–", "not comparable", "unscored"),
+}
+STATUS_WORDS = {
+    ChainStatus.AGREES: ("✓", "agrees", "right"),
+    ChainStatus.DIFFERS: ("✗", "differs", "wrong"),
+    ChainStatus.CANNOT_CHECK: ("?", "cannot be checked", "unread"),
+    ChainStatus.ASSUMED: ("≈", "agrees under an assumed rule", "unread"),
+}
+
+
+# -------------------------------------------------------------------- question
+
+
+def patient_line(patient: Mapping[str, str]) -> str:
+    """Return sex, age, phase and scanner; what the record lacks is said to be not stated."""
+    return ", ".join(f"{word}: {_stated(patient.get(key))}" for word, key in PATIENT_FIELDS)
+
+
+def _stated(value: object) -> str:
+    text = one_line(value, 60).strip() if value is not None else ""
+    return NOT_STATED if text.lower() in ("", "none", "nan", "null", "unknown") else text
+
+
+def reference_line(question: Question) -> str:
+    """Return the benchmark's answer, with its letter where there is one."""
+    reference = question.reference
+    if reference.letter and reference.text and reference.text != reference.letter:
+        return f"Reference: {reference.letter} · {reference.text}"
+    return f"Reference: {reference.text or reference.letter or NOT_STATED}"
+
+
+def record_flags(question: Question) -> str:
+    """Return what the question's record lacks."""
+    if not question.missing_keys:
+        return ""
+    keys = ", ".join(one_line(key, 40) for key in question.missing_keys[:20])
+    return f"⚠ The record lacks: {keys}."
+
+
+# --------------------------------------------------------------------- answers
+
+
+def outcome_text(outcome: Outcome, value: float | None = None) -> str:
+    """Return glyph and word, with the partial credit where the scorer gives one."""
+    credit = f", credit {number(value)}" if value is not None and 0 < value < 1 else ""
+    return f"{GLYPHS[outcome]} {OUTCOME_WORDS[outcome]}{credit}"
+
+
+def reading_text(reading: str) -> str:
+    """Return what was read from a text."""
+    return f"read: {one_line(reading, QUOTED)}" if reading else "read: nothing"
+
+
+def disagreement(score: Score, raw_text: str) -> str:
+    """Return one plain sentence on why the two scores differ; empty where they do not."""
+    if not score.disagrees:
+        return ""
+    quote = one_line(raw_text.strip(), QUOTED)
+    official = one_line(score.official_reading, QUOTED) or "nothing"
+    ours = one_line(score.our_reading, QUOTED) or "nothing"
+    return (
+        f"⚠ The official scorer read {official} from “{quote}”, a person reads {ours}: "
+        f"{_counts(score.official)} officially, {_counts(score.ours)} as read."
+    )
+
+
+def _counts(outcome: Outcome) -> str:
+    return {
+        Outcome.RIGHT: "it counts as right",
+        Outcome.WRONG: "it counts as wrong",
+        Outcome.UNREAD: "no answer is found",
+        Outcome.UNSCORED: "it is not scored",
+    }[outcome]
+
+
+def run_line(run: Run, assumed: AnswerFormat) -> str:
+    """Return where an answer comes from and how its file is scored."""
+    source = f"from {one_line(run.path, 200)}" if run.path else "answered in this window"
+    if run.answer_format is None:
+        return f"{source}; the file does not say its format: scored as {FORMAT_WORDS[assumed]}"
+    return f"{source}, {FORMAT_WORDS[run.answer_format]}"
+
+
+# ------------------------------------------------------------------------ case
+
+
+def case_message(session: Session) -> tuple[str, str]:
+    """Return the look and the text of the line on the case's state; empty when it is ready."""
+    message = one_line(session.case_message, 400)
+    state = session.case_state
+    if state is CaseState.FAILED:
+        return "red", f"⚠ The case cannot be shown. {message}".strip()
+    if state is CaseState.LOADING:
+        return "info", message or "The case is being read …"
+    if state is CaseState.CT_SHOWN:
+        return "info", f"The CT is shown, masks are still being read. {message}".strip()
+    if state is CaseState.NONE and session.question is not None:
+        return "info", message or "No CT is shown for this question."
+    return "", ""
+
+
+def geometry_message(session: Session) -> tuple[str, str]:
+    """Return the look and the text of the banner beside the answer; empty when all is sound."""
+    case = session.case
+    if case is None:
+        return "", ""
+    report = case.report
+    reasons = [f"• {w.message}" for w in report.warnings if w.level is not Level.GREEN]
+    reasons += [f"• {one_line(text, 300)}" for text in case.problems.values()]
+    if report.level is Level.RED:
+        head = (
+            "■ Left and right and all measurements are NOT verified for this case. "
+            "Do not judge side, size or HU by it."
+        )
+        return "red", "\n".join([head, *reasons])
+    if report.level is Level.AMBER:
+        return "amber", "\n".join(["▲ The geometry of this case needs a look:", *reasons])
+    if reasons:
+        return "amber", "\n".join(["▲ Some masks could not be read:", *reasons])
+    return "", ""
+
+
+# -------------------------------------------------------------------- evidence
+
+
+def match_text(match: StepMatch, relative_error: float | None) -> str:
+    """Return icon, word and relative error of one row."""
+    icon, word, _ = MATCH_WORDS[match]
+    return f"{icon} {word}{error_text(relative_error)}"
+
+
+def error_text(relative_error: float | None) -> str:
+    """Return a relative error as a signed percentage; one that rounds to nothing says so."""
+    if relative_error is None:
+        return ""
+    percent = relative_error * 100
+    if relative_error == 0:
+        return " (0 % off)"
+    if abs(percent) < 0.05:
+        return " (under 0.1 % off)"
+    return f" ({percent:+,.1f} %)" if abs(percent) < 1000 else f" ({percent:+,.0f} %)"
+
+
+def status_text(chain: EvidenceChain) -> str:
+    """Return icon, word and reason of a chain's status."""
+    icon, word, _ = STATUS_WORDS[chain.status]
+    reason = f": {chain.reason}" if chain.reason else ""
+    return f"{icon} {word}{reason}"
+
+
+# ------------------------------------------------------------------------- run
+
+
+def time_left(seconds: float | None) -> str:
+    """Return a duration as a person says it; empty while it is not known."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"about {max(1, round(seconds))} s left"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min left"
+    return f"about {seconds / 3600:.1f} h left"
+
+
+def progress_text(progress: RunProgress, per_second: float | None) -> str:
+    """Return count, failures, rate and time left of a run."""
+    parts = [f"{progress.done:,} of {progress.total:,}"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    if per_second:
+        rate = f"{per_second:.1f}/s" if per_second >= 1 else f"{per_second * 60:.1f}/min"
+        parts.append(rate)
+    left = time_left(progress.seconds_left)
+    return " · ".join([*parts, left] if left else parts)
