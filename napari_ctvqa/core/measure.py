@@ -1,0 +1,245 @@
+"""Measurements of regions in physical units; every number carries its unit and its caveats.
+
+Sizes are taken on the mask's own grid (``Mask.own_region``), HU where the mask lies on the CT's
+grid, so oblique and anisotropic voxels are exact and nothing is resampled twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_ctvqa.core.regions import (
+    Components,
+    components,
+    difference,
+    same_grid,
+    touches_border,
+    union,
+)
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import Mask, Region, Volume
+
+BORDER_CAVEAT = "touches the border of the volume: part of it may lie outside the scan"
+EMPTY_CAVEAT = "the mask is empty"
+
+UNITS = {
+    "volume_cm3": "cm³",
+    "mean_hu": "HU",
+    "sd_hu": "HU",
+    "lesion_count": "lesions",
+    "largest_lesion_volume_cm3": "cm³",
+    "max_diameter_mm": "mm",
+    "largest_lesion_diameter_cm": "cm",
+}
+"""Unit of each measurement type, DeepTumorVQA's names where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured number; ``value`` is None where it cannot be given, and a caveat says why."""
+
+    measure: str
+    value: float | None
+    unit: str
+    caveats: tuple[str, ...] = ()
+
+    def plus(self, *caveats: str) -> Measurement:
+        """Return this measurement with more caveats, each once."""
+        return replace(self, caveats=tuple(dict.fromkeys((*self.caveats, *caveats))))
+
+
+def border_caveats(masks: Sequence[Mask]) -> tuple[str, ...]:
+    """Return the border caveat when one of the masks is cut by its grid or by the CT's."""
+    cut = any(touches_border(m.own_region) or touches_border(m.region) for m in masks)
+    return (BORDER_CAVEAT,) if cut else ()
+
+
+def region_volume_cm3(region: Region) -> float:
+    """Return voxel count × voxel volume, in cm³; exact on oblique and sheared grids."""
+    return region.voxels * region.grid.voxel_mm3 / 1000.0
+
+
+def volume_cm3(masks: Sequence[Mask]) -> Measurement:
+    """Return the volume in cm³ of one structure, or of several together (union where they overlap).
+
+    Source: RadGPT counts voxels the same way, after resampling to 1 mm; it leaves out an organ
+    that touches the border, where this gives the number with a caveat.
+    """
+    volume = region_volume_cm3(together(masks))
+    caveats = border_caveats(masks)
+    if volume == 0.0:
+        caveats = (EMPTY_CAVEAT, *caveats)
+    return Measurement("volume_cm3", volume, UNITS["volume_cm3"], caveats)
+
+
+def together(masks: Sequence[Mask]) -> Region:
+    """Return the union of the masks, on their own grid where they share one, else on the CT's."""
+    own = [mask.own_region for mask in masks]
+    if all(same_grid(own[0].grid, region.grid) for region in own):
+        return union(own)
+    return union([mask.region for mask in masks])
+
+
+@dataclass(frozen=True, slots=True)
+class HuStatistics:
+    """HU over a set of voxels; mean and SD (population) are None where there is no voxel."""
+
+    voxels: int
+    mean_hu: float | None
+    sd_hu: float | None
+
+
+def hu_statistics(region: Region, array_zyx: npt.NDArray[np.generic]) -> HuStatistics:
+    """Return mean and SD of HU over a region that lies on the array's grid.
+
+    Only the voxels inside the box are gathered, in the array's own type; sums are in float64.
+    """
+    if region.box_zyx is None or region.crop_zyx is None:
+        return HuStatistics(0, None, None)
+    values: npt.NDArray[Any] = array_zyx[region.box_zyx][region.crop_zyx]
+    return HuStatistics(
+        int(values.size),
+        float(values.mean(dtype=np.float64)),
+        float(values.std(dtype=np.float64)),
+    )
+
+
+def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Measurement:
+    """Return the mean HU of a structure without its lesions.
+
+    Source: RadGPT's organ HU is the mean over organ minus all lesions. An empty mask, or one that
+    is all lesion, has no HU.
+    """
+    region, array = _on_ct(masks, volume)
+    if lesions:
+        inside, _ = _on_ct(lesions, volume)
+        region = difference(region, [inside])
+    found = hu_statistics(region, array)
+    caveats = border_caveats(masks)
+    if found.mean_hu is None:
+        caveats = ("no voxel is left to measure HU on", *caveats)
+    return Measurement("mean_hu", found.mean_hu, UNITS["mean_hu"], caveats)
+
+
+def _on_ct(masks: Sequence[Mask], volume: Volume) -> tuple[Region, npt.NDArray[np.generic]]:
+    """Return the union of the masks on a grid that has HU, with that grid's HU."""
+    own = [mask.own_region for mask in masks]
+    if all(same_grid(region.grid, volume.grid) for region in own):
+        return union(own), volume.array_zyx
+    drawn = [mask.region for mask in masks]
+    if all(same_grid(region.grid, volume.grid) for region in drawn):
+        return union(drawn), volume.array_zyx
+    return union(drawn), volume.display_zyx
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFilter:
+    """Which components count as lesions.
+
+    ``min_mm3``: smaller components do not count. ``must_survive_erosion``: components that vanish
+    under a 3×3×3 erosion on a 1 mm grid do not count.
+    """
+
+    name: str = "all"
+    min_mm3: float = 0.0
+    must_survive_erosion: bool = False
+
+
+EVERY_COMPONENT = SizeFilter()
+RADGPT_10MM3 = SizeFilter("radgpt_10mm3", 10.0, True)
+RADGPT_AI_50MM3 = SizeFilter("radgpt_ai_50mm3", 50.0, True)
+SIZE_FILTERS = {f.name: f for f in (EVERY_COMPONENT, RADGPT_10MM3, RADGPT_AI_50MM3)}
+"""By name; the two of RadGPT's code (its README's 10 mm³, and 50 mm³ for masks made by a model)."""
+
+
+def counted(found: Components, size_filter: SizeFilter) -> list[int]:
+    """Return the numbers of the components that the filter lets through, largest first."""
+    voxel_mm3 = found.region.grid.voxel_mm3
+    return [
+        number
+        for number in range(len(found))
+        if found.voxels[number] * voxel_mm3 >= size_filter.min_mm3
+        and not (
+            size_filter.must_survive_erosion and _vanishes_under_erosion(found.region_of(number))
+        )
+    ]
+
+
+def lesion_count(masks: Sequence[Mask], size_filter: SizeFilter = EVERY_COMPONENT) -> Measurement:
+    """Return the number of 26-connected components of the masks' union that the filter keeps."""
+    found = components(together(masks))
+    kept = counted(found, size_filter)
+    caveats = border_caveats(masks)
+    if len(kept) < len(found):
+        caveats = (
+            f"{len(found) - len(kept)} of {len(found)} components left out as too small",
+            *caveats,
+        )
+    return Measurement("lesion_count", float(len(kept)), UNITS["lesion_count"], caveats)
+
+
+def largest_lesion_volume_cm3(masks: Sequence[Mask]) -> Measurement:
+    """Return the volume of the largest 26-connected component, 0 for an empty mask."""
+    region = together(masks)
+    found = components(region)
+    volume = found.voxels[0] * region.grid.voxel_mm3 / 1000.0 if len(found) else 0.0
+    caveats = border_caveats(masks)
+    if not len(found):
+        caveats = (EMPTY_CAVEAT, *caveats)
+    unit = UNITS["largest_lesion_volume_cm3"]
+    return Measurement("largest_lesion_volume_cm3", volume, unit, caveats)
+
+
+def _vanishes_under_erosion(region: Region) -> bool:
+    """Return whether nothing is left of a component eroded by 3×3×3 on a 1 mm grid.
+
+    The grid of 1 mm is sampled by nearest voxel along the region's own axes.
+    """
+    from scipy.ndimage import binary_erosion
+
+    crop = region.crop_zyx
+    if crop is None:
+        return True
+    for axis, spacing_mm in enumerate(region.grid.spacing_mm_zyx):
+        length = max(1, round(crop.shape[axis] * spacing_mm))
+        centres = (np.arange(length) + 0.5) * crop.shape[axis] / length
+        crop = crop.take(np.floor(centres).astype(np.intp), axis)
+    return not binary_erosion(crop, np.ones((3, 3, 3), bool)).any()
+
+
+def measured(
+    name: str,
+    masks: Sequence[Mask],
+    volume: Volume,
+    *,
+    lesions: Sequence[Mask] = (),
+    size_filter: SizeFilter = EVERY_COMPONENT,
+) -> Measurement:
+    """Return one measurement by its name.
+
+    ``lesions`` are left out of HU; ``size_filter`` decides what counts as a lesion.
+
+    Raises
+    ------
+    KeyError
+        For a name that this module does not measure.
+    """
+    if name == "mean_hu":
+        return mean_hu(masks, lesions, volume)
+    if name == "lesion_count":
+        return lesion_count(masks, size_filter)
+    return _BY_NAME[name](masks)
+
+
+_BY_NAME: dict[str, Callable[[Sequence[Mask]], Measurement]] = {
+    "volume_cm3": volume_cm3,
+    "largest_lesion_volume_cm3": largest_lesion_volume_cm3,
+}
+MEASURED = ("volume_cm3", "mean_hu", "lesion_count", "largest_lesion_volume_cm3")
+"""The names that ``measured`` takes."""

@@ -1,0 +1,220 @@
+"""Regions: sets of voxels kept as a box and the voxels inside it, and the algebra on boxes.
+
+All work is done on boxes, so that a small lesion in a large volume costs what the lesion costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import cc3d
+import numpy as np
+import numpy.typing as npt
+
+from napari_ctvqa.core.cases import BoxZYX, Region
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.geometry import Grid
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def empty_region(grid: Grid) -> Region:
+    """Return the region of that grid with no voxel."""
+    return Region(grid, None, None, 0)
+
+
+def region_of(array_zyx: npt.NDArray[Any], grid: Grid) -> Region:
+    """Return the region of an array's non-zero voxels.
+
+    Raises
+    ------
+    ValueError
+        When the array's shape is not the grid's.
+    """
+    if array_zyx.shape != grid.shape_zyx:
+        raise ValueError(f"array of shape {array_zyx.shape} on a grid of {grid.shape_zyx}")
+    whole = array_zyx if array_zyx.dtype == np.bool_ else array_zyx != 0
+    return _trimmed(whole, (0, 0, 0), grid)
+
+
+def _trimmed(crop_zyx: BoolArray, start_zyx: tuple[int, int, int], grid: Grid) -> Region:
+    """Return the region of a crop that starts at ``start_zyx``, with the tightest box."""
+    inside: list[slice] = []
+    for axis in range(3):
+        others = tuple(a for a in range(3) if a != axis)
+        hit = np.flatnonzero(crop_zyx.any(axis=others))
+        if hit.size == 0:
+            return empty_region(grid)
+        inside.append(slice(int(hit[0]), int(hit[-1]) + 1))
+    tight = np.ascontiguousarray(crop_zyx[tuple(inside)])
+    z, y, x = (
+        slice(s.start + offset, s.stop + offset)
+        for s, offset in zip(inside, start_zyx, strict=True)
+    )
+    return Region(grid, (z, y, x), tight, int(np.count_nonzero(tight)))
+
+
+def same_grid(a: Grid, b: Grid) -> bool:
+    """Return whether two grids have the same voxels."""
+    return a is b or a.same_as(b)
+
+
+def slices_of(region: Region, axis: int = 0) -> npt.NDArray[np.intp]:
+    """Return the display indices along ``axis`` where the region has voxels, ascending."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return np.zeros(0, np.intp)
+    others = tuple(a for a in range(3) if a != axis)
+    start: int = region.box_zyx[axis].start
+    return np.flatnonzero(region.crop_zyx.any(axis=others)) + start
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The 26-connected components of a region, largest first.
+
+    ``labels_zyx`` has the shape of the region's box; component ``n`` (0-based) is where it equals
+    ``values[n]``; ``voxels[n]`` is its size. Equal sizes: the more superior one first.
+    """
+
+    region: Region
+    labels_zyx: npt.NDArray[np.unsignedinteger[Any]]
+    values: tuple[int, ...]
+    voxels: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def region_of(self, number: int) -> Region:
+        """Return one component as a region of its own."""
+        box = self.region.box_zyx
+        if box is None:
+            raise IndexError(number)
+        crop: BoolArray = self.labels_zyx == self.values[number]
+        return _trimmed(crop, (box[0].start, box[1].start, box[2].start), self.region.grid)
+
+
+def components(region: Region) -> Components:
+    """Return the 26-connected components (voxels that share a face, an edge or a corner)."""
+    if region.crop_zyx is None:
+        return Components(region, np.zeros((0, 0, 0), np.uint8), (), ())
+    labels = cc3d.connected_components(region.crop_zyx, connectivity=26)
+    found = cc3d.statistics(labels, no_slice_conversion=True)
+    sizes = found["voxel_counts"]
+    tops = found["bounding_boxes"][:, 0]
+    order = sorted(range(1, len(sizes)), key=lambda value: (-int(sizes[value]), int(tops[value])))
+    return Components(region, labels, tuple(order), tuple(int(sizes[value]) for value in order))
+
+
+def largest_component(region: Region) -> Region:
+    """Return the largest 26-connected component; of equal ones the most superior."""
+    found = components(region)
+    if len(found) <= 1:
+        return region
+    return found.region_of(0)
+
+
+def focus_slice(region: Region) -> int:
+    """Return the display z index where the region's largest component has its largest area.
+
+    The largest 26-connected 3-D component decides, so that a mask with a gap never leads to an
+    empty slice; of slices with equal area the most superior (smallest z) is taken.
+
+    Raises
+    ------
+    ValueError
+        When the region is empty: there is no slice to show.
+    """
+    if region.empty:
+        raise ValueError("an empty region has no slice")
+    part = largest_component(region)
+    assert part.box_zyx is not None and part.crop_zyx is not None
+    area_voxels = np.count_nonzero(part.crop_zyx, axis=(1, 2))
+    return int(part.box_zyx[0].start + np.argmax(area_voxels))
+
+
+def union(regions: Sequence[Region]) -> Region:
+    """Return the voxels of any of the regions, which must be of one grid.
+
+    Raises
+    ------
+    ValueError
+        For no region, or regions of different grids.
+    """
+    if not regions:
+        raise ValueError("no region to unite")
+    grid = regions[0].grid
+    if not all(same_grid(grid, region.grid) for region in regions):
+        raise ValueError("regions of different grids")
+    filled = [region for region in regions if not region.empty]
+    if len(filled) <= 1:
+        return filled[0] if filled else regions[0]
+    box = reduce(_hull, (r.box_zyx for r in filled if r.box_zyx is not None))
+    crop = np.zeros(_shape(box), np.bool_)
+    for region in filled:
+        assert region.box_zyx is not None and region.crop_zyx is not None
+        crop[_relative(region.box_zyx, box)] |= region.crop_zyx
+    return Region(grid, box, crop, int(np.count_nonzero(crop)))
+
+
+def difference(region: Region, others: Sequence[Region]) -> Region:
+    """Return the region's voxels that are in none of the others (one grid).
+
+    Raises
+    ------
+    ValueError
+        For regions of different grids.
+    """
+    if not all(same_grid(region.grid, other.grid) for other in others):
+        raise ValueError("regions of different grids")
+    if region.box_zyx is None or region.crop_zyx is None:
+        return region
+    crop: BoolArray | None = None
+    for other in others:
+        shared = _overlap(region.box_zyx, other.box_zyx)
+        if shared is None or other.box_zyx is None or other.crop_zyx is None:
+            continue
+        crop = region.crop_zyx.copy() if crop is None else crop
+        crop[_relative(shared, region.box_zyx)] &= ~other.crop_zyx[_relative(shared, other.box_zyx)]
+    if crop is None:
+        return region
+    start = (region.box_zyx[0].start, region.box_zyx[1].start, region.box_zyx[2].start)
+    return _trimmed(crop, start, region.grid)
+
+
+def touches_border(region: Region) -> bool:
+    """Return whether the region reaches the first or last plane of its grid, on any axis."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return False
+    for axis, size in enumerate(region.grid.shape_zyx):
+        side = region.box_zyx[axis]
+        if side.start <= 0 and region.crop_zyx.take(0, axis).any():
+            return True
+        if side.stop >= size and region.crop_zyx.take(-1, axis).any():
+            return True
+    return False
+
+
+def _shape(box: BoxZYX) -> tuple[int, int, int]:
+    z, y, x = box
+    return (z.stop - z.start, y.stop - y.start, x.stop - x.start)
+
+
+def _hull(a: BoxZYX, b: BoxZYX) -> BoxZYX:
+    z, y, x = (slice(min(p.start, q.start), max(p.stop, q.stop)) for p, q in zip(a, b, strict=True))
+    return (z, y, x)
+
+
+def _overlap(a: BoxZYX, b: BoxZYX | None) -> BoxZYX | None:
+    if b is None:
+        return None
+    z, y, x = (slice(max(p.start, q.start), min(p.stop, q.stop)) for p, q in zip(a, b, strict=True))
+    return (z, y, x) if all(s.start < s.stop for s in (z, y, x)) else None
+
+
+def _relative(box: BoxZYX, to: BoxZYX) -> BoxZYX:
+    z, y, x = (slice(p.start - q.start, p.stop - q.start) for p, q in zip(box, to, strict=True))
+    return (z, y, x)
