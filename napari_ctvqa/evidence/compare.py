@@ -1,0 +1,189 @@
+"""Compare a model's chain with the reference's, step by step, and name the first difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from napari_ctvqa.core import names
+from napari_ctvqa.core.chains import (
+    AlignedStep,
+    ChainComparison,
+    EvidenceChain,
+    EvidenceStep,
+    StepKind,
+    StepMatch,
+)
+from napari_ctvqa.core.rules import measure_named
+
+SAME_WITHIN = 0.01
+"""Relative error up to which two measured values count as the same (sampling, rounding)."""
+
+
+def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainComparison:
+    """Align two chains by kind, target and measure, in the reference's order.
+
+    A step of the same kind with another target is *wrong target*; what the model did besides is
+    *extra* and stands where it happened; the answers come last.
+    """
+    pairs = _pair(_work(reference), _work(model))
+    rows = [_compared(pair) for pair in pairs]
+    rows.append(_answers(_last(reference), _last(model), rows))
+    first = next(
+        (n for n, row in enumerate(rows) if row.match not in (StepMatch.SAME, StepMatch.UNKNOWN)),
+        None,
+    )
+    return ChainComparison(tuple(rows), first)
+
+
+def _work(chain: EvidenceChain) -> list[EvidenceStep]:
+    return [step for step in chain.steps if step.kind is not StepKind.CONCLUDE]
+
+
+def _last(chain: EvidenceChain) -> EvidenceStep | None:
+    found = [step for step in chain.steps if step.kind is StepKind.CONCLUDE]
+    return found[-1] if found else None
+
+
+@dataclass(slots=True)
+class _Pair:
+    reference: EvidenceStep | None
+    model: EvidenceStep | None
+    repeated: bool = False
+
+
+def _pair(reference: list[EvidenceStep], model: list[EvidenceStep]) -> list[_Pair]:
+    """Pair the steps: first those with equal keys, then what is left of one kind and measure."""
+    taken: dict[int, int] = {}
+    for same in (_same_key, _same_work):
+        for here, step in enumerate(reference):
+            if here in taken:
+                continue
+            found = next(
+                (n for n, s in enumerate(model) if n not in taken.values() and same(step, s)), None
+            )
+            if found is not None:
+                taken[here] = found
+    return _in_order(reference, model, taken)
+
+
+def _same_key(reference: EvidenceStep, model: EvidenceStep) -> bool:
+    return reference.key() == model.key()
+
+
+def _same_work(reference: EvidenceStep, model: EvidenceStep) -> bool:
+    return reference.kind is model.kind and reference.measure == model.measure
+
+
+def _in_order(
+    reference: list[EvidenceStep], model: list[EvidenceStep], taken: dict[int, int]
+) -> list[_Pair]:
+    """Return all pairs in the reference's order, each extra step after the one it followed."""
+    rows = [
+        _Pair(step, model[taken[n]] if n in taken else None) for n, step in enumerate(reference)
+    ]
+    row_of = {used: row for row, used in ((rows[here], used) for here, used in taken.items())}
+    after: _Pair | None = None
+    keys = [step.key() for step in reference]
+    for number, step in enumerate(model):
+        if number in row_of:
+            after = row_of[number]
+            continue
+        extra = _Pair(None, step, repeated=step.key() in keys)
+        place = 0 if after is None else next(n for n, row in enumerate(rows) if row is after) + 1
+        rows.insert(place, extra)
+        after = extra
+    return rows
+
+
+def _compared(pair: _Pair) -> AlignedStep:
+    reference, model = pair.reference, pair.model
+    if reference is None:
+        return AlignedStep(None, model, StepMatch.EXTRA, note="repeated" if pair.repeated else "")
+    if model is None:
+        return AlignedStep(reference, None, StepMatch.MISSING)
+    if reference.target != model.target:
+        wanted, got = names.label(reference.target), names.label(model.target) or "nothing"
+        return AlignedStep(reference, model, StepMatch.WRONG_TARGET, note=f"{got} for {wanted}")
+    return _values(reference, model)
+
+
+def _values(reference: EvidenceStep, model: EvidenceStep) -> AlignedStep:
+    if model.error and not reference.error:
+        return AlignedStep(reference, model, StepMatch.WRONG_VALUE, note=model.error)
+    if reference.kind is StepKind.LOOKUP:
+        return AlignedStep(reference, model, StepMatch.SAME)
+    theirs, ours = model.value, reference.value
+    if not isinstance(ours, float) or not isinstance(theirs, float):
+        return AlignedStep(reference, model, StepMatch.UNKNOWN, note="no number to compare")
+    if model.unit and reference.unit and model.unit != reference.unit:
+        note = f"in {model.unit}, the reference is in {reference.unit}"
+        return AlignedStep(reference, model, StepMatch.UNKNOWN, note=note)
+    error = relative_error(theirs, ours)
+    match = StepMatch.SAME if _same(theirs, ours, reference.measure) else StepMatch.WRONG_VALUE
+    return AlignedStep(reference, model, match, error)
+
+
+def relative_error(value: float, reference: float) -> float | None:
+    """Return |value − reference| / |reference|: 0 where both are 0, None for a 0 reference."""
+    if reference == 0:
+        return 0.0 if value == 0 else None
+    return abs(value - reference) / abs(reference)
+
+
+def _same(value: float, reference: float, measure: str) -> bool:
+    apart = abs(value - reference)
+    return apart <= SAME_WITHIN * abs(reference) or apart <= _half_digit(measure)
+
+
+def _half_digit(measure: str) -> float:
+    """Return half of the last digit that the measure is given with."""
+    try:
+        half: float = 0.5 * 10.0 ** -measure_named(measure).decimals
+    except KeyError:
+        return 0.0
+    return half if half < 0.5 else 0.0
+
+
+def _answers(
+    reference: EvidenceStep | None, model: EvidenceStep | None, rows: list[AlignedStep]
+) -> AlignedStep:
+    """Compare the answers; an answer that the model's own numbers contradict ignores them."""
+    if model is None or reference is None:
+        match = StepMatch.MISSING if model is None else StepMatch.UNKNOWN
+        return AlignedStep(reference, model, match)
+    if model.error:
+        return AlignedStep(reference, model, StepMatch.MISSING, note=model.error)
+    said = model.raw.get("numbers_say", "") if isinstance(model.raw, dict) else ""
+    if said != "" and model.value is not None and not _equal(model.value, said):
+        note = f"its own numbers say {said}"
+        return AlignedStep(
+            reference, model, StepMatch.OUTPUT_IGNORED, _error(model, reference), note
+        )
+    if reference.value is None or reference.error:
+        return AlignedStep(reference, model, StepMatch.UNKNOWN, note=reference.error)
+    if model.value is None:
+        return AlignedStep(reference, model, StepMatch.UNKNOWN, note="no answer was read")
+    same = _equal(model.value, _nearest_option(reference.value, model))
+    match = StepMatch.SAME if same else StepMatch.WRONG_VALUE
+    return AlignedStep(reference, model, match, _error(model, reference))
+
+
+def _nearest_option(value: float | str, model: EvidenceStep) -> float | str:
+    """Return the option nearest to a value where the model had to choose one, else the value."""
+    options = model.raw.get("options", ()) if isinstance(model.raw, dict) else ()
+    if not options or not isinstance(value, float):
+        return value
+    nearest: float = min(options, key=lambda option: abs(float(option) - value))
+    return nearest
+
+
+def _equal(answer: float | str, wanted: float | str) -> bool:
+    if isinstance(answer, float) and isinstance(wanted, float):
+        return abs(answer - wanted) <= max(SAME_WITHIN * abs(wanted), 0.05)
+    return answer == wanted
+
+
+def _error(model: EvidenceStep, reference: EvidenceStep) -> float | None:
+    if isinstance(model.value, float) and isinstance(reference.value, float):
+        return relative_error(model.value, reference.value)
+    return None

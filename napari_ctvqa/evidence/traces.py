@@ -1,0 +1,284 @@
+"""A model's Trace as an EvidenceChain: its tool calls as steps, whatever keys the tools used."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.core import names
+from napari_ctvqa.core.answers import as_asked, label_in, number_in
+from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
+from napari_ctvqa.core.knowledge import search
+from napari_ctvqa.core.measure import UNITS
+from napari_ctvqa.core.plans import plan
+from napari_ctvqa.core.rules import Rule, conclude, phrase, rule_for
+from napari_ctvqa.core.targets import resolve, structures_for, understand
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.records import Prediction, Question, Turn
+
+_KINDS = {
+    "segment_organ": StepKind.SEGMENT,
+    "measure": StepKind.MEASURE,
+    "lookup_medical_knowledge": StepKind.LOOKUP,
+}
+_TARGET_KEYS = ("target", "organ", "structure", "region", "name")
+_MEASURE_KEYS = ("measurement_type", "measurement")
+_VOXEL_KEYS = ("voxel_count", "voxels", "num_voxels", "n_voxels", "voxel_number")
+_SPELLINGS = {
+    "cm3": "cm³", "cm^3": "cm³", "cc": "cm³", "ml": "cm³", "cubic centimeters": "cm³",
+    "hu": "HU", "mm": "mm", "cm": "cm", "mm3": "mm³", "mm^3": "mm³",
+}  # fmt: skip
+_TEXT_LIMIT = 100_000
+
+
+def prediction_chain(
+    question: Question, prediction: Prediction, case: Case | None = None
+) -> EvidenceChain:
+    """Return what a model did as a chain of steps, its answer last.
+
+    Tool results may have any keys: a number and its unit are taken where they can be told, and
+    ``raw`` holds the result as it is. With a case, targets are mapped to the masks that it has.
+    """
+    steps = tuple(
+        _step(turn, case) for turn in prediction.trace.turns if turn.call is not None
+    ) + tuple(
+        EvidenceStep(StepKind.CONCLUDE, "", error=turn.error)
+        for turn in prediction.trace.turns
+        if turn.error and turn.call is None
+    )
+    last = _conclusion(question, prediction, steps)
+    return EvidenceChain(
+        question.id,
+        prediction.model,
+        (*steps, last),
+        str(last.raw["read"]) or prediction.raw_text.strip(),
+        ChainStatus.CANNOT_CHECK,
+        last.error,
+    )
+
+
+def _step(turn: Turn, case: Case | None) -> EvidenceStep:
+    assert turn.call is not None
+    arguments = turn.call.arguments
+    kind = _KINDS.get(turn.call.name, _kind_of(turn.call.name))
+    content = _content(turn.result.content if turn.result else None)
+    error = (turn.result.error if turn.result else "") or _error_in(content)
+    if turn.result is None and not error:
+        error = turn.error or "the call has no result"
+    if kind is StepKind.LOOKUP:
+        return _looked_up(turn.call.name, arguments, content, error)
+    target = _first_text(arguments, _TARGET_KEYS)
+    structure = _structure(target, case)
+    measure = "voxels"
+    if kind is StepKind.MEASURE:
+        measure = _first_text(arguments, _MEASURE_KEYS)
+    value, unit = _number(content, kind, measure)
+    return EvidenceStep(
+        kind,
+        structure,
+        measure,
+        None if error else value,
+        unit if value is not None else "",
+        source=f"tool {turn.call.name}",
+        mask=_mask_of(structure, case),
+        caveats=_caveats(content),
+        error=error,
+        raw=content,
+    )
+
+
+def _kind_of(tool: str) -> StepKind:
+    """Return the kind of a tool by its declared primitive; pictures and the rest are look-ups."""
+    from napari_ctvqa.extensions import tools
+
+    declared = getattr(tools().get(tool), "primitive", "")
+    return StepKind(declared) if declared in set(StepKind) else StepKind.LOOKUP
+
+
+def _content(content: Any) -> Any:
+    """Return a tool's result as JSON data; a text that is JSON is parsed."""
+    if isinstance(content, str) and len(content) <= _TEXT_LIMIT:
+        try:
+            return json.loads(content)
+        except ValueError:
+            return content
+    return content
+
+
+def _error_in(content: Any) -> str:
+    if not isinstance(content, Mapping):
+        return ""
+    if content.get("error"):
+        return str(content["error"])[:500]
+    return "no mask found" if content.get("mask_found") is False else ""
+
+
+def _caveats(content: Any) -> tuple[str, ...]:
+    listed = content.get("caveats") if isinstance(content, Mapping) else None
+    return tuple(str(item) for item in listed) if isinstance(listed, list) else ()
+
+
+def _first_text(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    return next((arguments[k] for k in keys if isinstance(arguments.get(k), str)), "")
+
+
+def _structure(target: str, case: Case | None) -> str:
+    if not target:
+        return ""
+    if case is not None:
+        found = resolve(case, target)
+        if found.structure:
+            return found.structure
+    return names.canonical(target)
+
+
+def _mask_of(structure: str, case: Case | None) -> str:
+    return structure if case is None or structure in case.masks else ""
+
+
+def _number(content: Any, kind: StepKind, measure: str) -> tuple[float | None, str]:
+    """Return the number of a result and its unit; (None, "") where it cannot be told."""
+    unit = "voxels" if kind is StepKind.SEGMENT else UNITS.get(measure, "")
+    if _is_number(content):
+        return float(content), unit
+    if not isinstance(content, Mapping):
+        return None, ""
+    keys = _VOXEL_KEYS if kind is StepKind.SEGMENT else ("value", measure, "result", "measurement")
+    value = next((content[key] for key in keys if _is_number(content.get(key))), None)
+    if value is None and kind is StepKind.MEASURE:
+        numbers = [item for item in content.values() if _is_number(item)]
+        value = numbers[0] if len(numbers) == 1 else None
+    if value is None:
+        return None, ""
+    said = content.get("unit", content.get("units"))
+    if kind is StepKind.MEASURE and isinstance(said, str) and said.strip():
+        unit = _SPELLINGS.get(said.strip().casefold(), said.strip())
+    return float(value), unit
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _looked_up(tool: str, arguments: Mapping[str, Any], content: Any, error: str) -> EvidenceStep:
+    query = _first_text(arguments, ("query", "question", *_TARGET_KEYS))
+    found = search(query) if tool == "lookup_medical_knowledge" else ()
+    topic = found[0].topic if found else query
+    text, source = _first_result(content)
+    return EvidenceStep(
+        StepKind.LOOKUP,
+        topic,
+        "" if tool == "lookup_medical_knowledge" else tool,
+        text or None,
+        source=source or f"tool {tool}",
+        error=error,
+        raw=content,
+    )
+
+
+def _first_result(content: Any) -> tuple[str, str]:
+    results = content.get("results") if isinstance(content, Mapping) else None
+    if isinstance(results, list) and results and isinstance(results[0], Mapping):
+        return str(results[0].get("text", ""))[:2000], str(results[0].get("source", ""))
+    return (content[:2000], "") if isinstance(content, str) else ("", "")
+
+
+def _conclusion(
+    question: Question, prediction: Prediction, steps: tuple[EvidenceStep, ...]
+) -> EvidenceStep:
+    """Return the model's answer as a step: what was read, and what its own numbers would say."""
+    rule = rule_for(question.subtype)
+    raw: dict[str, Any] = {"answer": prediction.raw_text, "read": "", "numbers_say": ""}
+    raw["options"] = _numbers_of(question)
+    note = prediction.record.get("note")
+    caveats = (note,) if isinstance(note, str) and note else ()
+    if prediction.failed:
+        error = prediction.raw_text.removeprefix("[ERROR]").strip()
+        return EvidenceStep(StepKind.CONCLUDE, "", error=error, raw=raw, caveats=caveats)
+    value, unit, read = _read(question, prediction.raw_text, rule)
+    raw["read"] = read
+    if rule is not None:
+        raw["numbers_say"] = _numbers_say(question, rule, steps)
+    target = understand(question, rule).structure if rule else ""
+    return EvidenceStep(
+        StepKind.CONCLUDE,
+        target,
+        value=value,
+        unit=unit,
+        source="the model's answer",
+        caveats=caveats,
+        raw=raw,
+    )
+
+
+def _read(question: Question, text: str, rule: Rule | None) -> tuple[float | str | None, str, str]:
+    """Return (value, unit, text for people) of an answer; value in the reference's terms."""
+    from napari_ctvqa.core.reading import read_letter, strip_think
+
+    said = strip_think(text)
+    if question.options:
+        letter = read_letter(said, question.options, question.text).value
+        option = next((o for o in question.options if o.letter == letter), None)
+        if option is not None:
+            value, unit, _ = _value_of(option.text, rule)
+            return value, unit, f"{option.letter}: {option.text}"
+    return _value_of(said, rule)
+
+
+def _value_of(text: str, rule: Rule | None) -> tuple[float | str | None, str, str]:
+    if rule is None:
+        return text or None, "", text
+    label = label_in(text, rule)
+    if label:
+        return label, "", phrase(label)
+    from napari_ctvqa.core.reading import read_number
+
+    unit = UNITS.get(rule.measure, "")
+    number = read_number(text, unit, counting=unit == "lesions").value
+    if number and rule.how == "sum":
+        return float(number), unit, f"{number} {unit}".strip()
+    return (text or None), "", text
+
+
+def _numbers_say(question: Question, rule: Rule, steps: tuple[EvidenceStep, ...]) -> str | float:
+    """Return what the rule concludes from the model's own tool numbers; empty where it cannot."""
+    understood = understand(question, rule)
+    if understood.problem:
+        return ""
+    wanted = [step for step in plan(rule, understood) if step.kind is not StepKind.LOOKUP]
+    kind = StepKind.SEGMENT if rule.how == "exists" else StepKind.MEASURE
+    values: list[float] = []
+    for item in (step for step in wanted if step.kind is kind):
+        value = _value_for(item.target, item.measure or "voxels", kind, steps)
+        if value is None:
+            return ""
+        values.append(value)
+    shown = as_asked(conclude(rule, values), understood).shown
+    options = _numbers_of(question)
+    if isinstance(shown, float) and options:
+        return min(options, key=lambda option: abs(option - float(shown)))
+    return "" if shown is None else shown
+
+
+def _numbers_of(question: Question) -> list[float]:
+    """Return the options' numbers where every option is one: a model can answer nothing else."""
+    found = [number_in(option.text) for option in question.options]
+    numbers = [number for number in found if number is not None]
+    return numbers if len(numbers) == len(found) else []
+
+
+def _value_for(
+    target: str, measure: str, kind: StepKind, steps: tuple[EvidenceStep, ...]
+) -> float | None:
+    able = structures_for(target)
+    found = [
+        step.value
+        for step in steps
+        if step.kind is kind and step.measure == measure and step.target in able
+    ]
+    numbers = [value for value in found if isinstance(value, float)]
+    return numbers[-1] if numbers else None
