@@ -161,11 +161,13 @@ class Score:
     our_reading: str
     value: float | None = None
     """Partial credit of a numeric answer (0 to 1), as the official scorer computes it."""
+    readings_differ: bool = False
+    """The official scorer read another letter, number or word, also where both are wrong."""
 
     @property
     def disagrees(self) -> bool:
-        """Return whether the two readings lead to different outcomes."""
-        return self.official is not self.ours
+        """Return whether the two read different answers, or count them differently."""
+        return self.readings_differ or self.official is not self.ours
 
 
 @dataclass(frozen=True, slots=True)

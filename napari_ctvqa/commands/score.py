@@ -1,0 +1,111 @@
+"""``score PATH RESULTS``: the official metrics, and where they read an answer wrongly."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.cli import one_line
+from napari_ctvqa.commands.questions import (
+    add_path_arguments,
+    open_questions,
+    report_problems,
+    warn,
+)
+from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.core.records import AnswerFormat
+
+if TYPE_CHECKING:
+    import argparse
+
+_SHOWN_IDS = 10
+
+
+class ScoreCommand:
+    """Score a result file as the benchmark's official scorer does, and as a careful human reads."""
+
+    name = "score"
+    help = "score a result file: official metrics, and answers that are read differently"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        add_path_arguments(parser)
+        parser.add_argument("results", type=Path, metavar="RESULTS", help="result file")
+        parser.add_argument(
+            "--format", choices=[f.value for f in AnswerFormat], required=True,
+            help="how the answers were asked for; a result file does not say",
+        )  # fmt: skip
+        parser.add_argument(
+            "--judges", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+            help="judge files (CT-SpatialVQA; default: those found beside the predictions)",
+        )  # fmt: skip
+        parser.add_argument("--json", action="store_true", help="write JSON")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Write the metrics."""
+        opened = open_questions(args)
+        questions, benchmark = opened.questions, opened.benchmark
+        assert questions is not None
+        assert benchmark is not None
+        run = opened.read_results(args.results)
+        if not any(key in questions.row_of for key in run.predictions):
+            raise InputFileError(
+                args.results,
+                f"has no answer to a question of {args.path}.",
+                hint="Give the results that belong to these questions.",
+            )
+        answer_format = AnswerFormat(args.format)
+        metrics = benchmark.metrics(questions, run, answer_format, judges=args.judges)
+        warn(run.notes)
+        if args.json:
+            json.dump(plain_json(metrics), sys.stdout, ensure_ascii=False, allow_nan=False)
+            sys.stdout.write("\n")
+        else:
+            sys.stdout.write(f"{benchmark.title}, {run.model}, {len(run.predictions)} answers\n")
+            for line in text_lines(metrics):
+                sys.stdout.write(line + "\n")
+        return report_problems(questions)
+
+
+def plain_json(value: Any) -> Any:
+    """Return data that JSON can hold: mappings as dicts, NaN as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def text_lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yield the metrics as indented lines; long lists are cut, saying how long they are."""
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            if all(not isinstance(inner, Mapping) for inner in item.values()):
+                inner = "  ".join(f"{name} {_shown(entry)}" for name, entry in item.items())
+                yield f"{indent}{one_line(str(key))}: {inner or '-'}"
+            else:
+                yield f"{indent}{one_line(str(key))}:"
+                yield from text_lines(item, indent + "  ")
+        elif isinstance(item, list | tuple):
+            names = ", ".join(one_line(str(entry)) for entry in item[:_SHOWN_IDS])
+            more = f", and {len(item) - _SHOWN_IDS} more" if len(item) > _SHOWN_IDS else ""
+            yield f"{indent}{key} ({len(item)}): {names}{more}"
+        else:
+            yield f"{indent}{key}: {_shown(item)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not computed"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return one_line(str(value))
+
+
+COMMAND = ScoreCommand()

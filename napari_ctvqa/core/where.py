@@ -1,0 +1,250 @@
+"""The grammar of ``--where`` and of the search line: which questions are shown.
+
+``field:value`` (stage, subtype, case, model, outcome), values with blanks in quotes, ``-`` before a
+term negates it, plain words search id and text; all terms must hold. Case does not matter.
+
+* A value selects the rows whose field equals it; where none does, those whose field contains it.
+  ``_`` and blank are the same. A field with several labels (``a; b``) is looked at label by label.
+* ``model:NAME`` selects the questions this model answered, and narrows ``outcome:`` to it.
+* ``outcome:right|wrong|unread|unscored`` is the official outcome of any model shown (or named);
+  ``outcome:disagrees`` selects answers that the official scorer and a careful reader read
+  differently.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.records import Outcome
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import Score
+
+FIELDS = ("stage", "subtype", "case", "model", "outcome")
+DISAGREES = "disagrees"
+OUTCOMES = (*(outcome.value for outcome in Outcome), DISAGREES)
+
+Scores = Mapping[str, Mapping[str, "Score"]]
+_Flags = npt.NDArray[np.bool_]
+
+_TERM = re.compile(r'(-?)(?:(\w+):)?(?:"([^"]*)"|([^\s"]*))')
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition; an empty field is a word to search for."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+
+class WhereError(CtvqaError):
+    """A filter that cannot be understood."""
+
+    code = "where"
+
+
+def parse_where(text: str) -> Where:
+    """Return the filter that a text describes; an empty text selects everything.
+
+    Raises
+    ------
+    WhereError
+        For an unknown field, an unknown outcome or a missing closing quote, listing what exists.
+    """
+    if text.count('"') % 2:
+        raise WhereError(
+            f"the filter {text!r} lacks a closing quote.",
+            hint='Example: subtype:"lesion counting".',
+        )
+    terms: list[Term] = []
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        match = _TERM.match(text, position)
+        if match is None or match.end() == position:
+            position += 1
+            continue
+        position = match.end()
+        terms += _term(match)
+    return Where(tuple(terms))
+
+
+def _term(match: re.Match[str]) -> list[Term]:
+    negated = bool(match[1])
+    field = (match[2] or "").lower()
+    value = match[3] if match[3] is not None else match[4]
+    if not field:
+        if value == "" and negated:
+            return [Term("", "-")] if match[3] is None else []
+        return [Term("", value.lower(), negated)] if value else []
+    if field not in FIELDS:
+        raise WhereError(
+            f"the filter has no field {field!r}; fields are {', '.join(FIELDS)}.",
+            hint=f'To search for the text, quote it: "{match[0].lstrip("-")}".',
+        )
+    if field == "outcome":
+        value = _outcome(value)
+    return [Term(field, value, negated)] if value else []
+
+
+def _outcome(value: str) -> str:
+    """Return the outcome a value means; a beginning of its name will do."""
+    lowered = value.lower()
+    if not lowered:
+        return ""
+    if lowered in OUTCOMES:
+        return lowered
+    fits = [name for name in OUTCOMES if name.startswith(lowered)]
+    if not fits:
+        raise WhereError(
+            f"the filter has no outcome {value!r}; outcomes are {', '.join(OUTCOMES)}.",
+            hint="Example: outcome:wrong.",
+        )
+    return fits[0]
+
+
+def _fold(text: str) -> str:
+    return text.replace("_", " ").lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A filter; ``rows`` applies it."""
+
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def needs_scores(self) -> bool:
+        """Return whether the filter asks about models or outcomes."""
+        return any(term.field in ("model", "outcome") for term in self.terms)
+
+    def rows(
+        self, questions: QuestionSet, scores_by_model: Scores | None = None
+    ) -> npt.NDArray[np.intp]:
+        """Return the rows that satisfy every term, in file order."""
+        keep = np.ones(len(questions), np.bool_)
+        for term in self.terms:
+            if term.field in ("stage", "subtype", "case"):
+                keep &= _column_flags(questions, term) ^ term.negated
+        scores = _chosen_models(self.terms, scores_by_model or {})
+        for term in self.terms:
+            if term.field in ("model", "outcome"):
+                keep &= _score_flags(questions, term, scores, scores_by_model or {}) ^ term.negated
+        for term in self.terms:
+            if not term.field:
+                _search(questions, term, keep)
+        return np.flatnonzero(keep)
+
+
+@dataclass
+class _Index:
+    """What is worked out once for a set: codes and labels a column, and the text to search."""
+
+    codes: dict[str, npt.NDArray[np.intp]]
+    labels: dict[str, list[list[str]]]
+    texts: list[str]
+
+
+_index_of: weakref.WeakKeyDictionary[QuestionSet, _Index] = weakref.WeakKeyDictionary()
+
+
+def prepare(questions: QuestionSet) -> None:
+    """Work out what filtering needs, so that the first filter is as quick as the next."""
+    _index(questions)
+
+
+def _index(questions: QuestionSet) -> _Index:
+    index = _index_of.get(questions)
+    if index is None:
+        index = _index_of[questions] = _build_index(questions)
+    return index
+
+
+def _build_index(questions: QuestionSet) -> _Index:
+    frame = questions.frame
+    codes: dict[str, npt.NDArray[np.intp]] = {}
+    labels: dict[str, list[list[str]]] = {}
+    for name in ("stage", "subtype", "case"):
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            codes[name] = np.asarray(column.cat.codes, dtype=np.intp)
+            values = column.cat.categories.tolist()
+        else:
+            numbers, unique = pd.factorize(column)
+            codes[name], values = np.asarray(numbers, dtype=np.intp), list(unique)
+        labels[name] = [[_fold(part) for part in str(value).split("; ")] for value in values]
+    texts = [
+        f"{id_}\n{text}".lower()
+        for id_, text in zip(frame["id"].tolist(), frame["text"].tolist(), strict=True)
+    ]
+    return _Index(codes, labels, texts)
+
+
+def _column_flags(questions: QuestionSet, term: Term) -> _Flags:
+    index = _index(questions)
+    labels = index.labels[term.field]
+    wanted = _fold(term.value)
+    hits = np.fromiter((wanted in parts for parts in labels), np.bool_, len(labels))
+    if not hits.any():
+        contained = (any(wanted in part for part in parts) for parts in labels)
+        hits = np.fromiter(contained, np.bool_, len(labels))
+    if not len(labels):
+        return np.zeros(len(questions), np.bool_)
+    return hits[index.codes[term.field]]
+
+
+def _search(questions: QuestionSet, term: Term, keep: _Flags) -> None:
+    """Clear the flags of rows that fail a word, looking only at rows still kept."""
+    rows = np.flatnonzero(keep)
+    texts, word = _index(questions).texts, term.value
+    if len(rows) == len(texts):
+        found = np.fromiter((word in text for text in texts), np.bool_, len(texts))
+    else:
+        found = np.fromiter((word in texts[row] for row in rows.tolist()), np.bool_, len(rows))
+    keep[rows] = found ^ term.negated
+
+
+def _models(value: str, scores: Scores) -> list[str]:
+    wanted = _fold(value)
+    exact = [name for name in scores if _fold(name) == wanted]
+    return exact or [name for name in scores if wanted in _fold(name)]
+
+
+def _chosen_models(terms: tuple[Term, ...], scores: Scores) -> Scores:
+    named = [t for t in terms if t.field == "model" and not t.negated]
+    if not named:
+        return scores
+    chosen = {name for term in named for name in _models(term.value, scores)}
+    return {name: scores[name] for name in scores if name in chosen}
+
+
+def _score_flags(questions: QuestionSet, term: Term, chosen: Scores, every: Scores) -> _Flags:
+    flags = np.zeros(len(questions), np.bool_)
+    if term.field == "model":
+        names = _models(term.value, every)
+        ids = [key for name in names for key in every[name]]
+    else:
+        ids = [
+            key
+            for by_id in chosen.values()
+            for key, score in by_id.items()
+            if (score.disagrees if term.value == DISAGREES else score.official == term.value)
+        ]
+    row_of = questions.row_of
+    rows = [row_of[key] for key in ids if key in row_of]
+    flags[rows] = True
+    return flags

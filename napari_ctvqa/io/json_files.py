@@ -1,0 +1,269 @@
+"""Read JSON, JSON lines and CSV that others wrote: bounded, tolerant, errors that name the line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.core.errors import InputFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_FILE_BYTES = 2 * 1024**3
+MAX_LINE_CHARACTERS = 64 * 1024**2
+HEAD_BYTES = 256 * 1024
+_BLANKS = "\ufeff \t\r\n"
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a file and the 1-based line it begins on."""
+
+    line: int
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The records that could be read, and a sentence for each that could not."""
+
+    rows: list[Row]
+    problems: tuple[str, ...] = ()
+
+
+def _encoding(start: bytes) -> str:
+    """Return the encoding a file's first bytes speak of; UTF-8 when they say nothing."""
+    for bom, name in _BOMS:
+        if start.startswith(bom):
+            return name
+    if len(start) >= 4 and start[1] == 0 and start[3] == 0 and start[0] and start[2]:
+        return "utf-16-le"
+    if len(start) >= 4 and start[0] == 0 and start[2] == 0 and start[1] and start[3]:
+        return "utf-16-be"
+    return "utf-8"
+
+
+def _size_checked(path: Path, max_bytes: int) -> None:
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise InputFileError(
+            path,
+            f"{size / 1e9:.2f} GB, more than the {max_bytes / 1e9:.2f} GB that are read.",
+            hint="Split the file, or give the part you need.",
+        )
+
+
+def read_text(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> str:
+    """Return a text file's content; UTF-8 or, by its byte order mark, UTF-16 and UTF-32.
+
+    Raises
+    ------
+    InputFileError
+        For a file that is absent, unreadable, too large or not text (naming the line).
+    """
+    try:
+        if not path.is_file():
+            raise InputFileError(path, "no such file.", hint="Check the path.")
+        _size_checked(path, max_bytes)
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputFileError(
+            path, f"cannot be read ({error.strerror or error}).", hint="Check the path and rights."
+        ) from None
+    try:
+        return content.decode(_encoding(content[:4]))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputFileError(
+            path,
+            f"line {line} is not {error.encoding} text (byte {error.start}).",
+            hint="Save the file as UTF-8.",
+        ) from None
+
+
+def head_text(path: Path, size: int = HEAD_BYTES) -> str:
+    """Return the first characters of a file, for recognising it; empty when it is not text."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            start = file.read(size)
+    except OSError:
+        return ""
+    encoding = _encoding(start[:4])
+    if encoding == "utf-8" and b"\x00" in start:
+        return ""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeDecodeError:
+        return ""
+
+
+def parse_json(text: str, path: Path, *, first_line: int = 1) -> Any:
+    """Return the JSON data in text.
+
+    Raises
+    ------
+    InputFileError
+        Naming the line (counted from ``first_line``) and column of broken JSON, or what else is
+        wrong with it (nested too deeply, a number too long).
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputFileError(
+            path,
+            f"broken JSON at line {first_line + error.lineno - 1}, column {error.colno}: "
+            f"{error.msg}; valid JSON was expected.",
+            hint="Correct that line, or fetch the file again.",
+        ) from None
+    except RecursionError:
+        raise InputFileError(
+            path,
+            f"JSON from line {first_line} on is nested too deeply to be read.",
+            hint="A record here has a few levels; check where the file comes from.",
+        ) from None
+    except ValueError as error:
+        raise InputFileError(
+            path,
+            f"JSON from line {first_line} on holds a value that cannot be read ({error}).",
+            hint="Correct that value.",
+        ) from None
+
+
+def read_json(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Any:
+    """Return the JSON data of a file. Raises InputFileError naming line and column."""
+    text = read_text(path, max_bytes=max_bytes)
+    if not text.strip():
+        raise InputFileError(
+            path, "is empty; JSON was expected.", hint="Fetch or write the file again."
+        )
+    return parse_json(text, path)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (line number, line) for lines that hold something; only a line feed ends a line.
+
+    ``str.splitlines`` would also break at U+2028 and its like, which JSON allows inside strings.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line and not line.isspace():
+            yield number, line
+
+
+def is_lines(text: str) -> bool:
+    """Return whether a JSON text is one object a line, not one document."""
+    first, _, rest = text.lstrip(_BLANKS).partition("\n")
+    first = first.strip()
+    return first.startswith("{") and first.endswith("}") and bool(rest.strip())
+
+
+def read_json_lines(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
+    """Return the objects of a JSON-lines file; a broken line becomes a problem, never stops.
+
+    Raises
+    ------
+    InputFileError
+        When the file cannot be read, or when none of its lines is an object.
+    """
+    rows: list[Row] = []
+    problems: list[str] = []
+    for number, line in _lines(read_text(path, max_bytes=max_bytes)):
+        problem = ""
+        if len(line) > MAX_LINE_CHARACTERS:
+            problem = f"{path}: line {number} is longer than {MAX_LINE_CHARACTERS} characters."
+        else:
+            try:
+                value = parse_json(line, path, first_line=number)
+            except InputFileError as error:
+                problem = str(error)
+            else:
+                if isinstance(value, dict):
+                    rows.append(Row(number, value))
+                    continue
+                problem = f"{path}: line {number} holds {_kind(value)}; an object was expected."
+        problems.append(problem)
+    if problems and not rows:
+        raise InputFileError(path, problems[0].removeprefix(f"{path}: "))
+    return Rows(rows, tuple(problems))
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a text", bool: "true/false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _dialect(header: str) -> type[csv.Dialect] | str:
+    """Return how a table separates: comma unless the header has more tabs or semicolons."""
+    counts = {mark: header.count(mark) for mark in (",", ";", "\t")}
+    best = max(counts, key=lambda mark: counts[mark])
+    if counts[best] == 0 or best == ",":
+        return "excel"
+
+    class Other(csv.excel):
+        delimiter = best
+
+    return Other
+
+
+def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
+    """Return the rows of a CSV file with a header line; separator comma, semicolon or tab.
+
+    Values are texts; a row shorter than the header lacks the last keys; surplus cells make a
+    problem. A value that repeats is kept once in memory (half a million rows share few cases).
+
+    Raises
+    ------
+    InputFileError
+        When the file cannot be read or has no header.
+    """
+    text = read_text(path, max_bytes=max_bytes)
+    reader = csv.reader(
+        io.StringIO(text, newline=""), dialect=_dialect(text.partition("\n")[0]), strict=False
+    )
+    problems: list[str] = []
+    rows: list[Row] = []
+    shared: dict[str, str] = {}
+    header: list[str] | None = None
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            problems.append(f"{path}: line {line} is not a row of a table ({error}).")
+            continue
+        if not any(cells):
+            continue
+        if header is None:
+            header = [cell.strip() for cell in cells]
+        elif len(cells) > len(header) and any(cells[len(header) :]):
+            problems.append(
+                f"{path}: line {line} has {len(cells)} cells; the header has {len(header)}. "
+                "Quote values that hold the separator."
+            )
+        else:
+            values = (shared.setdefault(cell, cell) for cell in cells)
+            rows.append(Row(line, dict(zip(header, values, strict=False))))
+    if header is None:
+        raise InputFileError(
+            path,
+            "is empty; a table with a header line was expected." if not problems else problems[0],
+            hint="The first line names the columns, e.g. id,case,question,answer.",
+        )
+    return Rows(rows, tuple(problems))
