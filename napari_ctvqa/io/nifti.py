@@ -19,7 +19,7 @@ from typing import IO, Any
 import nibabel as nib
 import numpy as np
 import numpy.typing as npt
-from isal import igzip
+from isal import igzip, isal_zlib
 from nibabel.spatialimages import HeaderDataError
 
 from napari_ctvqa.core.errors import InputFileError
@@ -32,7 +32,12 @@ SLAB_BYTES = 2 << 20
 MAX_INFLATION = 1100
 """Deflate cannot expand further than 1032 times."""
 
-_DAMAGE: tuple[type[Exception], ...] = (OSError, gzip.BadGzipFile, zlib.error)
+_DAMAGE: tuple[type[Exception], ...] = (
+    OSError,
+    gzip.BadGzipFile,
+    zlib.error,
+    isal_zlib.error,  # type: ignore[assignment]
+)
 _AGAIN = "Get the file again from where it came from, or take the case out of the list."
 _EXPECTED = "a NIfTI volume (.nii.gz or .nii) was expected"
 
@@ -178,8 +183,8 @@ class NiftiFile:
             of = f" of {self.header.voxel_bytes}" if "header" in self.__dict__ else ""
             raise InputFileError(
                 self.path,
-                f"is cut off: it ends at byte {self.size_bytes}, after {done}{of} bytes of the "
-                "volume; the file is not complete.",
+                f"is cut off: it ends at byte {self.size_bytes}, and gives only the first "
+                f"{done}{of} bytes of a whole volume (give or take {SLAB_BYTES}).",
                 hint=_AGAIN,
             ) from None
         except _DAMAGE as error:

@@ -93,10 +93,17 @@ def read_case(files: CaseFiles, *, wanted: Collection[str] | None = None) -> Cas
         When the CT cannot be used. A bad mask only becomes one of ``problems``.
     """
     volume = read_volume(_ct(files))
+    return case_of(files, volume, read_masks(files, volume, wanted=wanted), wanted is None)
+
+
+def case_of(
+    files: CaseFiles, volume: Volume, found: Iterable[Mask | MaskProblem], complete: bool = True
+) -> Case:
+    """Return the case of a CT and what was found for it, checked, without label maps."""
     growing = _GrowingCase(files, volume)
-    growing.add(read_masks(files, volume, wanted=wanted))
+    growing.add(found)
     growing.check_sides()
-    return growing.case(complete=wanted is None)
+    return growing.case(complete=complete)
 
 
 def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Iterator[Case]:
@@ -215,9 +222,10 @@ class _Values:
         self.array[first : first + len(slab)] = np.rint(values) if whole else values
 
     def _numbers(self, slab: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-        values = slab.astype(np.float64)
-        values *= self._header.slope
-        values += self._header.inter
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = slab.astype(np.float64)
+            values *= self._header.slope
+            values += self._header.inter
         wrong = ~np.isfinite(values)
         if wrong.any():
             self.filled += int(np.count_nonzero(wrong))
