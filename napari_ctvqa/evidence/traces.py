@@ -13,6 +13,7 @@ from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, S
 from napari_ctvqa.core.knowledge import search
 from napari_ctvqa.core.measure import UNITS
 from napari_ctvqa.core.plans import plan
+from napari_ctvqa.core.reading import read_letter, read_number, strip_think
 from napari_ctvqa.core.rules import Rule, conclude, phrase, rule_for
 from napari_ctvqa.core.targets import resolve, structures_for, understand
 
@@ -217,8 +218,6 @@ def _conclusion(
 
 def _read(question: Question, text: str, rule: Rule | None) -> tuple[float | str | None, str, str]:
     """Return (value, unit, text for people) of an answer; value in the reference's terms."""
-    from napari_ctvqa.core.reading import read_letter, strip_think
-
     said = strip_think(text)
     if question.options:
         letter = read_letter(said, question.options, question.text).value
@@ -235,8 +234,6 @@ def _value_of(text: str, rule: Rule | None) -> tuple[float | str | None, str, st
     label = label_in(text, rule)
     if label:
         return label, "", phrase(label)
-    from napari_ctvqa.core.reading import read_number
-
     unit = UNITS.get(rule.measure, "")
     number = read_number(text, unit, counting=unit == "lesions").value
     if number and rule.how == "sum":

@@ -1,0 +1,321 @@
+"""Results that survive a kill: each answer is on disk before it counts, the file stays whole.
+
+Two files: ``FILE`` is a DeepTumorVQA result file, always complete JSON, replaced atomically now
+and then; ``FILE.partial.jsonl`` has every answer since the run began, one a line, each flushed to
+the disk. Both together are the state; whoever opens them again goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
+
+from napari_ctvqa.core.errors import CtvqaError, InputFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MAX_BYTES = 4 * 1024**3
+_FIRST_WRITE_S = 2.0
+_SHARE_OF_TIME = 0.05
+"""At most this part of a run is spent on replacing FILE, so that long runs stay linear."""
+
+
+class BusyError(CtvqaError):
+    """Another run writes to the same file."""
+
+    code = "busy"
+
+
+class ResultJournal:
+    """The results of one run on disk; open it with ``with``.
+
+    Parameters
+    ----------
+    path
+        FILE.
+    run
+        What the answers were made with (model, answer_format, kit, benchmark, software). A FILE
+        of another model, format, kit or benchmark is refused.
+
+    Raises
+    ------
+    BusyError
+        When another run holds the file.
+    InputFileError
+        When FILE exists and is not a result file of such a run.
+    """
+
+    SAME = ("model", "answer_format", "kit", "benchmark")
+
+    def __init__(self, path: Path, run: Mapping[str, Any]) -> None:
+        self.path = path
+        self.run = dict(run)
+        self.partial = path.with_name(f"{path.name}.partial.jsonl")
+        self.notes: list[str] = []
+        self._rows: dict[str, bytes] = {}
+        self._failed: set[str] = set()
+        self._texts: dict[str, str] = {}
+        self._file: BinaryIO | None = None
+        self._unwritten = 0
+        self._next_write = 0.0
+
+    # ------------------------------------------------------------------------------------ opening
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = _locked(self.partial)
+        except OSError as error:
+            raise InputFileError(
+                self.path, f"cannot be written ({error.strerror or error}).",
+                hint="Choose another --out.",
+            ) from None  # fmt: skip
+        try:
+            self._load_file()
+            self._load_partial(self._file)
+        except BaseException:
+            self._file.close()
+            raise
+        self._next_write = time.monotonic() + _FIRST_WRITE_S
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            with suppress(OSError):  # what counts was flushed; a full disk was reported then
+                self._file.close()
+            self._file = None
+
+    def _load_file(self) -> None:
+        if not self.path.exists():
+            return
+        if not self.path.is_file():
+            raise InputFileError(
+                self.path,
+                "is not a file that results can be written to.",
+                hint="Choose another --out.",
+            )
+        if self.path.stat().st_size > _MAX_BYTES:
+            raise InputFileError(self.path, f"is larger than {_MAX_BYTES / 1e9:.0f} GB.",
+                                 hint="Choose another --out.")  # fmt: skip
+        try:
+            data = json.loads(self.path.read_bytes())
+        except (ValueError, RecursionError):
+            data = None
+        results = data.get("results") if isinstance(data, dict) else None
+        if not isinstance(results, list):
+            raise InputFileError(
+                self.path, "exists and is not a result file; it is left as it is.",
+                hint="Choose another --out.",
+            )  # fmt: skip
+        self._check_run(data if "answer_format" in data else None, self.path)
+        for row in results:
+            if isinstance(row, dict):
+                self._keep(row)
+
+    def _load_partial(self, file: BinaryIO) -> None:
+        """Read the journal; a torn last line is cut off, so that the next one starts clean."""
+        file.seek(0)
+        content = file.read()
+        whole, newline, torn = content.rpartition(b"\n")
+        end = len(whole) + len(newline)
+        if torn:
+            file.truncate(end)
+            self.notes.append("the last answer was not written to its end and is asked again")
+        unread = 0
+        for number, line in enumerate(whole.split(b"\n") if newline else ()):
+            entry = _parsed(line)
+            if entry is None:
+                unread += bool(line.strip())
+            elif number == 0 and "run" in entry:
+                self._check_run(entry["run"], self.partial)
+            else:
+                self._keep(entry)
+                self._unwritten += 1
+        if unread:
+            self.notes.append(f"{unread} lines of {self.partial} could not be read, left out")
+        file.seek(0, os.SEEK_END)
+        if end == 0:
+            self._append({"run": self.run})
+
+    def _check_run(self, found: Any, where: Path) -> None:
+        if not isinstance(found, Mapping):
+            raise InputFileError(
+                where, "does not say which run made it; its answers cannot be added to.",
+                hint="Choose another --out.",
+            )  # fmt: skip
+        for key in self.SAME:
+            if found.get(key) != self.run.get(key):
+                raise InputFileError(
+                    where,
+                    f"was made with {key} {found.get(key)!r}, this run has {self.run.get(key)!r}.",
+                    hint="Choose another --out, or remove that file.",
+                )
+
+    # ------------------------------------------------------------------------------------ content
+
+    def _keep(self, row: Mapping[str, Any]) -> None:
+        """Take a row into account; a finished answer is never replaced."""
+        key = row.get("qid")
+        if not isinstance(key, str) or (key in self._rows and key not in self._failed):
+            return
+        text = str(row.get("raw_output", ""))
+        self._rows[key] = _line(row)
+        self._texts[key] = text
+        if text.startswith("[ERROR]"):
+            self._failed.add(key)
+        else:
+            self._failed.discard(key)
+
+    def __contains__(self, question_id: object) -> bool:
+        return question_id in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """Return the ids whose row is an ``[ERROR]``."""
+        return frozenset(self._failed)
+
+    @property
+    def raw_texts(self) -> Mapping[str, str]:
+        """Return the raw output of every row, by question id."""
+        return self._texts
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Put one answer on disk. When this returns it survives a kill and a power cut.
+
+        Raises
+        ------
+        ValueError
+            For an answer that is already there and is no ``[ERROR]``.
+        """
+        key = row["qid"]
+        if key in self._rows and key not in self._failed:
+            raise ValueError(f"{key} already has an answer")
+        self._append(row)
+        self._keep(row)
+        self._unwritten += 1
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(_line(entry) + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def write_if_due(self) -> None:
+        """Replace FILE when it is time to: more rarely the longer that takes."""
+        if self._unwritten and time.monotonic() >= self._next_write:
+            self.write()
+
+    def write(self, *, metrics: Mapping[str, Any] | None = None, order: Iterable[str] = ()) -> None:
+        """Replace FILE atomically: with metrics once the run is complete.
+
+        ``order`` lists question ids; rows of other ids follow in the order they were answered.
+        """
+        began = time.monotonic()
+        head: dict[str, Any] = {} if metrics is None else {"metrics": metrics}
+        head |= {"n_processed": len(self._rows), **self.run}
+        keys = dict.fromkeys(key for key in order if key in self._rows)
+        keys |= dict.fromkeys(self._rows)
+        temporary = self.path.with_name(
+            f".{self.path.name}.tmp"
+        )  # one name: no litter after a kill
+        try:
+            with temporary.open("wb") as file:
+                file.write(_line(head)[:-1] + b', "results": [\n')
+                file.write(b",\n".join(self._rows[key] for key in keys))
+                file.write(b"\n]}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(self.path.parent)
+        self._unwritten = 0
+        took = time.monotonic() - began
+        self._next_write = time.monotonic() + max(_FIRST_WRITE_S, took / _SHARE_OF_TIME)
+
+    def finish(self, metrics: Mapping[str, Any], order: Iterable[str]) -> None:
+        """Write FILE with its metrics; the journal has done its work and goes."""
+        self.write(metrics=metrics, order=order)
+        assert self._file is not None
+        if sys.platform == "win32":
+            self._file.close()
+        with suppress(OSError):
+            self.partial.unlink(missing_ok=True)
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, ensure_ascii=True, allow_nan=True).encode("ascii")
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _locked(path: Path) -> BinaryIO:
+    """Open the journal for this run alone.
+
+    A run that ended removes its journal: a lock won on the removed file counts for nothing, so
+    the path is opened again.
+    """
+    while True:
+        file = path.open("a+b")
+        try:
+            _lock(file)
+        except OSError:
+            file.close()
+            raise BusyError(
+                f"{path.with_suffix('').with_suffix('')}: another run is writing to this file.",
+                hint="Wait for it to end, or choose another --out.",
+            ) from None
+        if _is_at(file, path):
+            return file
+        file.close()
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    here = os.fstat(file.fileno())
+    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)
+
+
+def _lock(file: Any) -> None:
+    """Lock without waiting; the system lets go when the process ends, however it ends."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(2**30)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last; Windows cannot open folders and needs no such call."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

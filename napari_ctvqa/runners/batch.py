@@ -1,0 +1,289 @@
+"""Answer many questions: case by case, resumable, one bad case never stops the rest."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa import __version__
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.io.result_journal import ResultJournal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.ports import Answerer
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import Question
+    from napari_ctvqa.runners.opening import Opened
+
+logger = logging.getLogger(__name__)
+
+_CASE_ERRORS = (CtvqaError, OSError, ValueError, MemoryError)
+"""What reading a damaged case may raise; anything else is a fault of ours and ends the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One step of a batch.
+
+    ``done`` counts the questions of this selection that have an answer, earlier runs included;
+    ``failed`` those whose answer is an ``[ERROR]``. ``prediction`` is the one just made: it is on
+    disk. ``seconds_left`` is None until it can be estimated.
+    """
+
+    done: int
+    total: int
+    failed: int
+    prediction: Prediction | None = None
+    message: str = ""
+    seconds_left: float | None = None
+    per_second: float = 0.0
+    metrics: Mapping[str, Any] | None = None
+    """Only in the last step, when every question of the selection has its answer."""
+
+
+def run_batch(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    out: Path,
+    *,
+    rows: Iterable[int],
+    retry_errors: bool = False,
+    kit: str = "",
+) -> Iterator[BatchProgress]:
+    """Answer the questions of ``rows`` into ``out``, yielding after each answer.
+
+    What ``out`` already answers is not asked again; its ``[ERROR]`` rows are with
+    ``retry_errors``. Closing the generator stops cleanly: what was answered is in ``out``.
+
+    Raises
+    ------
+    CtvqaError
+        When ``out`` cannot be used, or PATH holds no questions.
+    """
+    questions = opened.questions
+    if questions is None or opened.benchmark is None:
+        raise CtvqaError(
+            f"{opened.path} holds no questions.", hint="Give a benchmark folder or question file."
+        )
+    config = {
+        "model": answerer.name,
+        "answer_format": answer_format.value,
+        "kit": kit,
+        "benchmark": opened.benchmark.name,
+        "software": {"napari-ctvqa": __version__},
+    }
+    wanted = _rows_by_id(questions, rows)
+    with ResultJournal(out, config) as journal:
+        try:
+            yield from _answer_all(
+                opened, answerer, answer_format, journal, wanted, retry_errors=retry_errors
+            )
+        except BaseException:
+            _write_what_there_is(journal)
+            raise
+        metrics = _metrics(opened, questions, journal, answerer.name, answer_format, out)
+        order = questions.frame["id"].tolist()
+        journal.finish(metrics, order)
+        failed = sum(key in journal.failed for key in wanted)
+        yield BatchProgress(len(wanted), len(wanted), failed, metrics=metrics)
+
+
+def _write_what_there_is(journal: ResultJournal) -> None:
+    """Write FILE on the way out; should that fail, the journal still has every answer."""
+    try:
+        journal.write()
+    except OSError:
+        logger.exception(
+            "%s could not be written; %s has the answers", journal.path, journal.partial
+        )
+
+
+def _rows_by_id(questions: QuestionSet, rows: Iterable[int]) -> dict[str, int]:
+    """Return the rows to answer by question id; the first row of an id that occurs twice."""
+    ids = questions.frame["id"]
+    wanted: dict[str, int] = {}
+    for row in rows:
+        wanted.setdefault(str(ids.iat[int(row)]), int(row))
+    return wanted
+
+
+def _answer_all(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    journal: ResultJournal,
+    wanted: Mapping[str, int],
+    *,
+    retry_errors: bool,
+) -> Iterator[BatchProgress]:
+    assert opened.questions is not None
+    retried = {key for key in wanted if key in journal.failed} if retry_errors else set()
+    pending = [row for key, row in wanted.items() if key not in journal or key in retried]
+    progress = _Progress(
+        total=len(wanted),
+        done=len(wanted) - len(pending),
+        failed=sum(key in journal.failed and key not in retried for key in wanted),
+    )
+    yield progress.now(message="; ".join(journal.notes))
+    for case_id, group in _by_case(opened.questions, pending):
+        for question, prediction in _answer_case(opened, answerer, answer_format, case_id, group):
+            journal.add(result_row(question, prediction))
+            journal.write_if_due()
+            progress.count(prediction)
+            yield progress.now(prediction)
+
+
+@dataclass(slots=True)
+class _Progress:
+    total: int
+    done: int
+    failed: int
+    made: int = 0
+    began: float = 0.0
+
+    def count(self, prediction: Prediction) -> None:
+        self.done += 1
+        self.made += 1
+        self.failed += prediction.failed
+
+    def now(self, prediction: Prediction | None = None, message: str = "") -> BatchProgress:
+        if not self.began:
+            self.began = time.monotonic()
+        spent = time.monotonic() - self.began
+        rate = self.made / spent if spent > 0 else 0.0
+        left = (self.total - self.done) / rate if rate > 0 else None
+        return BatchProgress(self.done, self.total, self.failed, prediction, message, left, rate)
+
+
+def _by_case(questions: QuestionSet, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+    """Yield case id and rows, cases in the order they first appear: each is read once."""
+    cases = questions.frame["case"]
+    groups: dict[str, list[int]] = {}
+    for row in rows:
+        groups.setdefault(str(cases.iat[row]), []).append(row)
+    yield from groups.items()
+
+
+def _answer_case(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    case_id: str,
+    rows: Sequence[int],
+) -> Iterator[tuple[Question, Prediction]]:
+    """Yield a prediction for each question of a case; a case that cannot be read fails them."""
+    assert opened.questions is not None
+    asked = [opened.questions[row] for row in rows]
+    wanted = dict.fromkeys(name for q in asked for name in answerer.wanted_masks(q))
+    try:
+        case = read_case(opened.case_files(case_id), wanted=tuple(wanted))
+    except _CASE_ERRORS as error:
+        problem = _sentence(error)
+        for question in asked:
+            yield question, _failure(question, answerer.name, problem)
+        return
+    for question in asked:
+        yield question, answer_one(answerer, question, case, answer_format)
+
+
+def answer_one(
+    answerer: Answerer, question: Question, case: Case, answer_format: AnswerFormat
+) -> Prediction:
+    """Return the prediction for one question; a failing answerer gives an ``[ERROR]`` one."""
+    began = time.monotonic()
+    turns: list[Turn] = []
+    try:
+        for item in answerer.answer(question, case, answer_format):
+            if isinstance(item, Turn):
+                turns.append(item)
+            elif isinstance(item, Prediction):
+                return item
+    except _CASE_ERRORS as error:
+        problem = _sentence(error)
+    else:
+        problem = f"{answerer.name} ended without an answer"
+    seconds = time.monotonic() - began
+    return _failure(question, answerer.name, problem, turns, seconds)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, CtvqaError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _failure(
+    question: Question,
+    model: str,
+    problem: str,
+    turns: Sequence[Turn] = (),
+    seconds: float | None = None,
+) -> Prediction:
+    trace = Trace((*turns, Turn(len(turns) + 1, error=problem)))
+    return Prediction(question.id, model, f"[ERROR] {problem}", trace, seconds)
+
+
+def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:
+    """Return one row of DeepTumorVQA's result layout.
+
+    ``seconds`` and ``note`` (what to know about the answer) are ours and stand last.
+    """
+    row: dict[str, Any] = {
+        "qid": question.id,
+        "image_id": question.case_id,
+        "question_subtype": question.subtype,
+        "question_type": question.stage,
+        "raw_output": prediction.raw_text,
+        "pred_answer": prediction.raw_text,
+        "correct_option": question.reference.letter,
+        "answer": question.reference.text,
+        "trajectory": trajectory(prediction.trace, question.case_id),
+    }
+    if prediction.seconds is not None:
+        row["seconds"] = round(prediction.seconds, 6)
+    note = prediction.record.get("note")
+    return {**row, "note": note} if isinstance(note, str) and note else row
+
+
+def trajectory(trace: Trace, case_id: str) -> list[dict[str, Any]]:
+    """Return a Trace as DeepTumorVQA's trajectory entries; the case's id joins the arguments."""
+    entries: list[dict[str, Any]] = []
+    for turn in trace.turns:
+        if turn.call is not None:
+            entries.append(
+                {
+                    "step": turn.step,
+                    "tool": turn.call.name,
+                    "arguments": {**turn.call.arguments, "image_id": case_id},
+                    "result": turn.result.content if turn.result else None,
+                }
+            )
+        if turn.final_answer is not None:
+            entries.append({"step": turn.step, "final_answer": turn.final_answer})
+        if turn.error is not None:
+            entries.append({"step": turn.step, "error": turn.error})
+    return entries
+
+
+def _metrics(
+    opened: Opened,
+    questions: QuestionSet,
+    journal: ResultJournal,
+    model: str,
+    answer_format: AnswerFormat,
+    out: Path,
+) -> Mapping[str, Any]:
+    """Return the benchmark's official metrics over every row of the file."""
+    assert opened.benchmark is not None
+    predictions = {key: Prediction(key, model, text) for key, text in journal.raw_texts.items()}
+    run = Run(model, predictions, answer_format, str(out))
+    return dict(opened.benchmark.metrics(questions, run, answer_format))
