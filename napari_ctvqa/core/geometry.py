@@ -171,9 +171,13 @@ class Grid:
         return float(np.abs(there - corners).max())
 
     def orthogonal(self) -> Grid:
-        """Return the smallest grid at right angles that holds this one, same spacing and frame."""
+        """Return the smallest grid along the patient's axes that holds this one, same spacing.
+
+        For drawing a sheared grid: a tilted gantry turns either the slices or the stack, and
+        only the patient's own axes are right for both.
+        """
+        frame = -np.eye(3)[::-1].T
         spacing_mm = np.array(self.spacing_mm_zyx)
-        frame = nearest_rotation(self.affine_zyx_to_ras)
         along_mm = self.ras_mm(_corners(self.shape_zyx)) @ frame
         low_mm, high_mm = along_mm.min(axis=0), along_mm.max(axis=0)
         counts = np.ceil((high_mm - low_mm) / spacing_mm - 1e-6).astype(int) + 1

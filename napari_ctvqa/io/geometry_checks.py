@@ -8,7 +8,7 @@ qform_sform_differ     amber   the two positions differ by more than half a voxe
 qform_sform_differ     red     ... and they disagree on which way an axis runs
 pixdim_affine_differ   amber   voxel sizes differ by more than 0.1 %; the affine wins
 shear                  amber   axes off right angles by 0.5 degrees or half a voxel (gantry tilt)
-oblique                amber   the grid is turned by 0.5 degrees or more against the patient's axes
+oblique                amber   no shear, but turned by 0.5 degrees or more from the patient's axes
 mask_off_grid          amber   a mask on another grid, resampled through world coordinates
 mask_elsewhere         red     a mask that does not reach into the CT's box
 mask_shape             red     a mask whose shape contradicts the position its header states
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ctvqa.core.cases import GeometryWarning, Level
-from napari_ctvqa.core.geometry import FileSpace, grid_of_file
+from napari_ctvqa.core.geometry import OBLIQUE_DEG, FileSpace, grid_of_file
 from napari_ctvqa.core.names import label, opposite_of, side_of, table
 from napari_ctvqa.core.sampling import centroid_ras_mm
 
@@ -134,14 +134,14 @@ def _shear(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
         "shear",
         Level.AMBER,
         f"{header.path.name}: the axes are {grid.shear_deg:.2f} degrees off right angles (gantry "
-        "tilt). It is drawn resampled to right angles and measured on its true grid; slice "
-        "numbers of the picture are not those of the file.",
+        "tilt). It is drawn resampled along the patient's axes and measured on its true grid; "
+        "slice numbers of the picture are not those of the file.",
     )
 
 
 def _oblique(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
     turned = grid.oblique_deg
-    if turned < 0.5 or (grid.sheared and grid.orthogonal().oblique_deg < 0.5):
+    if turned < OBLIQUE_DEG or grid.sheared:
         return None
     return GeometryWarning(
         "oblique",

@@ -7,7 +7,7 @@ world coordinates; where that cannot be trusted the mask is a problem and the ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,10 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class _Placement:
+    file_grid: Grid
+    """By which the file's axes are turned; the mask's file may lie in another order."""
     grid: Grid
+    """What the region lies on: the CT's own object where the two grids agree."""
     warnings: tuple[GeometryWarning, ...] = ()
     caveats: tuple[str, ...] = ()
 
@@ -74,9 +77,9 @@ def read_mask_file(files: Sequence[MaskFile], frame: Frame) -> list[Mask | MaskP
         with NiftiFile(files[0].path) as file:
             placement = _place(file.header, frame)
             if files[0].label is None:
-                regions = [_binary_region(file, placement.grid)]
+                regions = [_binary_region(file, placement.file_grid)]
             else:
-                regions = _label_regions(file, placement.grid, [f.label or 0 for f in files])
+                regions = _label_regions(file, placement.file_grid, [f.label or 0 for f in files])
     except _Unplaceable as error:
         return [_problem(f, str(error), (error.warning,)) for f in files]
     except CtvqaError as error:
@@ -84,6 +87,7 @@ def read_mask_file(files: Sequence[MaskFile], frame: Frame) -> list[Mask | MaskP
     except MemoryError:
         text = f"{files[0].path}: not enough memory to read this mask. Close other programs."
         return [_problem(f, text) for f in files]
+    regions = [replace(region, grid=placement.grid) for region in regions]
     return [_mask(f, r, placement, frame) for f, r in zip(files, regions, strict=True)]
 
 
@@ -127,12 +131,12 @@ def _place(header: NiftiHeader, frame: Frame) -> _Placement:
     caveats = () if doubt is None else (VOLUME_CAVEAT,)
     warnings = () if doubt is None else (doubt,)
     if grid.same_as(frame.grid):
-        return _Placement(frame.grid, warnings, caveats)
+        return _Placement(grid, frame.grid, warnings, caveats)
     _refuse_contradiction(header, grid, frame.grid)
     if not grids_overlap(None, grid, frame.grid):
-        return _Placement(grid, (*warnings, _elsewhere(header.path)), caveats)
+        return _Placement(grid, grid, (*warnings, _elsewhere(header.path)), caveats)
     return _Placement(
-        grid, (*warnings, _off_grid(header, grid, frame.grid)), (*caveats, OFF_GRID_CAVEAT)
+        grid, grid, (*warnings, _off_grid(header, grid, frame.grid)), (*caveats, OFF_GRID_CAVEAT)
     )
 
 

@@ -166,11 +166,12 @@ def test_a_small_shear_over_many_slices_misplaces_voxels_and_counts():
     assert grid_of_file(space(slight, (512, 512, 600))).sheared
 
 
-def test_the_orthogonal_grid_holds_every_corner_at_right_angles():
+def test_the_grid_for_drawing_holds_every_corner_along_the_patients_axes():
     for affine in random_affines(50, sheared=True):
         grid = grid_of_file(space(affine, (9, 8, 7)))
         box = grid.orthogonal()
-        assert box.shear_deg == pytest.approx(0, abs=1e-5)
+        assert [box.direction_letters(v) for v in np.eye(3)] == ["I", "P", "L"]
+        assert box.shear_deg == box.oblique_deg == 0
         assert box.spacing_mm_zyx == pytest.approx(grid.spacing_mm_zyx)
         corners = list(product(*((0, n - 1) for n in grid.shape_zyx)))
         at = box.index_zyx(grid.ras_mm(corners))
