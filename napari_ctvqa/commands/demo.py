@@ -41,6 +41,7 @@ class DemoCommand:
         return _window.open_window(
             demo.ensure_demo(),
             question_id=args.question or demo.FIRST_QUESTION,
+            first_model=demo.FIRST_MODEL,
             screenshot=args.out,
             autoplay=args.autoplay,
         )

@@ -35,7 +35,7 @@ from napari_ctvqa.io.masks import Frame, read_mask_file
 from napari_ctvqa.io.nifti import NiftiFile, NiftiHeader, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from napari_ctvqa.core.cases import GeometryWarning
@@ -106,7 +106,7 @@ def case_of(
     return growing.case(complete=complete)
 
 
-def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Iterator[Case]:
+def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Generator[Case, None, None]:
     """Yield the case as it fills: the CT alone, with the ``first`` masks, growing, complete.
 
     For a worker thread; two more threads inflate, and label maps are painted here. Closing the

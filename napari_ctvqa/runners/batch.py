@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ def run_batch(
     rows: Iterable[int],
     retry_errors: bool = False,
     kit: str = "",
-) -> Iterator[BatchProgress]:
+) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
 
     What ``out`` already answers is not asked again; its ``[ERROR]`` rows are with

@@ -1,0 +1,62 @@
+"""What the manifest names: the docks, the reader, the demo case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import napari
+    from qtpy.QtWidgets import QWidget
+
+LayerData = tuple[Any, dict[str, Any], str]
+
+
+def make_app(napari_viewer: napari.Viewer) -> QWidget:
+    """Build the docks around the viewer; return the Questions panel for napari to dock."""
+    from napari_ctvqa.widgets.app import app_for
+
+    return app_for(napari_viewer, dock_questions=False).panels["Questions"]
+
+
+def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
+    """Return a reader for a case folder or a NIfTI file, None for anything else."""
+    from napari_ctvqa.core.errors import CtvqaError
+    from napari_ctvqa.io.case_files import find_case
+
+    if not isinstance(path, str):
+        if len(path) != 1:
+            return None
+        path = path[0]
+    try:
+        find_case(Path(path))
+    except CtvqaError:
+        return None
+    return read_case_layers
+
+
+def read_case_layers(path: Any) -> list[LayerData]:
+    """Return the CT and one labels layer a mask group, hung radiologically, in mm."""
+    from napari_ctvqa.io.case_files import find_case
+    from napari_ctvqa.io.reader import read_case
+    from napari_ctvqa.widgets.layer_data import layer_data
+
+    only = path if isinstance(path, str) else path[0]
+    return layer_data(read_case(find_case(Path(only))))
+
+
+def sample_demo() -> list[LayerData]:
+    """Return the demo case as layers; with a viewer open, its questions open beside it."""
+    import napari
+
+    from napari_ctvqa.demo import ensure_demo
+    from napari_ctvqa.widgets.app import app_for
+
+    viewer = napari.current_viewer()
+    if viewer is None:
+        first = sorted((ensure_demo() / "benchmark" / "ct").iterdir())[0]
+        return read_case_layers(str(first))
+    app_for(viewer).coordinator.open_demo()
+    return [(None,)]  # type: ignore[list-item]  # npe2's word for "nothing to add"

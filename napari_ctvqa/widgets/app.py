@@ -1,0 +1,278 @@
+"""App: the docks, the toolbar, the layers and the keys around one Session in one viewer."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QDockWidget,
+    QFileDialog,
+    QLabel,
+    QMainWindow,
+    QSizePolicy,
+    QToolBar,
+    QWidget,
+)
+
+from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.session import CaseState, Session
+from napari_ctvqa.core.windows import presets
+from napari_ctvqa.widgets.coordinator import Coordinator
+from napari_ctvqa.widgets.layers import CaseLayers
+from napari_ctvqa.widgets.panels import evidence, question, questions, run
+from napari_ctvqa.widgets.problems import ProblemBanner
+from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import napari
+
+PLANES = ("axial", "coronal", "sagittal")
+LEFT_WIDTH_PX, RIGHT_WIDTH_PX = 400, 420
+RESEARCH_ONLY = "Research use only – not for diagnosis"
+
+_apps: dict[int, App] = {}
+"""By the viewer's id; an App removes itself when its window goes."""
+
+
+def app_for(viewer: napari.Viewer, *, dock_questions: bool = True) -> App:
+    """Return the viewer's App, made on the first call.
+
+    ``dock_questions=False`` leaves the Questions panel for napari to dock (plugin menu).
+    """
+    if id(viewer) not in _apps:
+        _apps[id(viewer)] = App(viewer, dock_questions=dock_questions)
+    return _apps[id(viewer)]
+
+
+def dock_of(widget: QWidget) -> QDockWidget | None:
+    """Return the dock that holds a widget."""
+    parent = widget.parent()
+    while parent is not None and not isinstance(parent, QDockWidget):
+        parent = parent.parent()
+    return parent
+
+
+class App(QObject):
+    """Everything of one viewer; lives as long as its window."""
+
+    def __init__(self, viewer: napari.Viewer, *, dock_questions: bool = True) -> None:
+        super().__init__()
+        self.viewer = viewer
+        self.session = Session()
+        self.layers = CaseLayers(viewer, self.session)
+        self.coordinator = Coordinator(self.session, self.layers)
+        self.panels: dict[str, QWidget] = {
+            module.PANEL.title: module.PANEL(self.session)
+            for module in (questions, run, question, evidence)
+        }
+        self.banner = ProblemBanner(self.session)
+        self._player: QTimer | None = None
+        self._add_docks(dock_questions)
+        self.window: QMainWindow = self.panels["Evidence"].window()
+        self.setParent(self.window)
+        self.toolbar = ViewBar(self)
+        self.window.addToolBar(self.toolbar)
+        self.shortcuts = Shortcuts(self.window, self._actions())
+        for preset in presets():
+            if preset.key:
+                self.shortcuts.add(
+                    (preset.key,), partial(self.session.wishes.preset.emit, preset.name)
+                )
+        key = id(viewer)
+        self.window.destroyed.connect(lambda: _apps.pop(key, None))
+        app = QApplication.instance()
+        app.aboutToQuit.connect(self.close)
+        QTimer.singleShot(0, self.arrange)
+
+    # ----------------------------------------------------------------- docks
+
+    def _add_docks(self, dock_questions: bool) -> None:
+        for title, panel in self.panels.items():
+            if title == "Questions" and not dock_questions:
+                continue
+            area = "left" if title in ("Questions", "Run") else "right"
+            self.viewer.window.add_dock_widget(
+                panel, name=title, area=area, add_vertical_stretch=False
+            )
+        bar = self.viewer.window.add_dock_widget(
+            self.banner, name="Problem", area="top", add_vertical_stretch=False
+        )
+        bar.setTitleBarWidget(QWidget())
+        bar.hide()
+        self.session.problem_changed.connect(self._show_banner)
+
+    def _show_banner(self) -> None:
+        dock = dock_of(self.banner)
+        if dock is not None:
+            dock.setVisible(self.session.problem is not None)
+
+    def arrange(self) -> None:
+        """Lay out: questions and runs left, question above evidence right, napari's own hidden."""
+        self.show_napari_docks(False)
+        found = {title: dock_of(panel) for title, panel in self.panels.items()}
+        docks = {title: dock for title, dock in found.items() if dock is not None}
+        if len(docks) < len(found):
+            return
+        self.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, docks["Questions"])
+        self.window.tabifyDockWidget(docks["Questions"], docks["Run"])
+        docks["Questions"].raise_()
+        self.window.splitDockWidget(docks["Question"], docks["Evidence"], Qt.Orientation.Vertical)
+        self.window.resizeDocks(
+            [docks["Questions"], docks["Question"]],
+            [LEFT_WIDTH_PX, RIGHT_WIDTH_PX],
+            Qt.Orientation.Horizontal,
+        )
+        self.window.resizeDocks(
+            [docks["Question"], docks["Evidence"]], [300, 400], Qt.Orientation.Vertical
+        )
+
+    def napari_docks(self) -> list[QDockWidget]:
+        """Return napari's own layer list and layer controls."""
+        names = {"layer list", "layer controls"}
+        return [d for d in self.window.findChildren(QDockWidget) if d.objectName() in names]
+
+    def show_napari_docks(self, shown: bool) -> None:
+        """Show or hide napari's layer list and controls."""
+        for dock in self.napari_docks():
+            dock.setVisible(shown)
+
+    # ------------------------------------------------------------------ keys
+
+    def _actions(self) -> dict[str, Callable[[], None]]:
+        wishes, layers = self.session.wishes, self.layers
+        return {
+            "next_question": partial(wishes.step_question.emit, 1),
+            "previous_question": partial(wishes.step_question.emit, -1),
+            "slice_up": partial(self._step_slice, -1),
+            "slice_down": partial(self._step_slice, 1),
+            "first_slice": partial(self._step_slice, -(10**6)),
+            "last_slice": partial(self._step_slice, 10**6),
+            **{plane: partial(layers.set_plane, plane) for plane in PLANES},
+            "fit": layers.fit,
+            "toggle_overlays": wishes.toggle_overlays.emit,
+            "next_step": partial(self._step_evidence, 1),
+            "previous_step": partial(self._step_evidence, -1),
+            "next_mask_slice": partial(wishes.mask_slice.emit, 1),
+            "previous_mask_slice": partial(wishes.mask_slice.emit, -1),
+            "back": wishes.back.emit,
+            "reveal": wishes.reveal.emit,
+            "run_question": partial(wishes.run.emit, "rules", "", "question"),
+            "cancel_run": wishes.cancel_run.emit,
+            "search": self._search,
+            "open_folder": self.choose_folder,
+            "toggle_layers": self._toggle_napari_docks,
+            "help": self.show_help,
+        }
+
+    def _step_slice(self, step: int) -> None:
+        axis = PLANES.index(self.layers.plane)
+        self.layers.go_to(axis, self.layers.current_slice(axis) + step)
+
+    def _step_evidence(self, step: int) -> None:
+        self.panels["Evidence"].step(step)
+
+    def play(self, interval_ms: int) -> None:
+        """Go through the evidence steps one by one, over and over, until a key or stop."""
+        self.stop_playing()
+        self._player = QTimer(self)
+        self._player.timeout.connect(partial(self._step_evidence, 1))
+        self._player.start(interval_ms)
+
+    def stop_playing(self) -> None:
+        """Stop the player; nothing happens when it does not play."""
+        if self._player is not None:
+            self._player.stop()
+            self._player = None
+
+    def _search(self) -> None:
+        dock = dock_of(self.panels["Questions"])
+        if dock is not None:
+            dock.raise_()
+        self.panels["Questions"].focus_search()
+
+    def _toggle_napari_docks(self) -> None:
+        self.show_napari_docks(not any(d.isVisible() for d in self.napari_docks()))
+
+    def choose_folder(self) -> None:
+        """Ask for a case or benchmark folder and open it."""
+        chosen = QFileDialog.getExistingDirectory(self.window, "Open a case or benchmark folder")
+        if chosen:
+            self.session.wishes.open_path.emit(Path(chosen))
+
+    def show_help(self) -> None:
+        """Show all keys."""
+        windows = tuple(
+            Binding("preset", (p.key,), f"Window {p.name}: W {p.width:g} L {p.level:g}")
+            for p in presets()
+            if p.key
+        )
+        HelpSheet(windows, self.window).open()
+
+    def close(self) -> None:
+        """Stop all work; called when the window goes."""
+        self.stop_playing()
+        self.coordinator.close()
+        self.layers.close()
+
+
+class ViewBar(QToolBar):
+    """Plane, window, overlays, the geometry light, and what the program is for."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__("CT view")
+        self.setObjectName("ctvqa_view_bar")
+        self._session = app.session
+        self.addAction("Open folder…", app.choose_folder)
+        self.addSeparator()
+        for plane in PLANES:
+            self.addAction(plane.capitalize(), partial(app.layers.set_plane, plane))
+        self.addSeparator()
+        self._window = QComboBox()
+        self._window.setAccessibleName("Window preset")
+        for preset in presets():
+            key = f"[{preset.key}] " if preset.key else ""
+            text = f"{key}{preset.name}  W {preset.width:g} L {preset.level:g}"
+            self._window.addItem(text, preset.name)
+        self._window.activated.connect(self._choose_window)
+        self.addWidget(self._window)
+        self.addAction("Overlays", app.session.wishes.toggle_overlays.emit)
+        self.addAction("Layers", app._toggle_napari_docks)
+        self.addAction("Keys (F1)", app.show_help)
+        spacer = QWidget()
+        spacer.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.addWidget(spacer)
+        self.light = QLabel()
+        self.light.setTextFormat(Qt.TextFormat.PlainText)
+        self.addWidget(self.light)
+        note = QLabel(RESEARCH_ONLY)
+        note.setTextFormat(Qt.TextFormat.PlainText)
+        note.setContentsMargins(12, 0, 8, 0)
+        self.addWidget(note)
+        app.session.case_changed.connect(self._show_light)
+        self._show_light()
+
+    def _choose_window(self, index: int) -> None:
+        self._session.wishes.preset.emit(self._window.itemData(index))
+
+    def _show_light(self) -> None:
+        case = self._session.case
+        if case is None:
+            failed = self._session.case_state is CaseState.FAILED
+            text = "case cannot be shown" if failed else self._session.case_message
+            self.light.setText(text or "no case")
+            self.light.setToolTip(self._session.case_message)
+            return
+        level = case.report.level
+        symbol = {Level.GREEN: "●", Level.AMBER: "▲", Level.RED: "■"}[level]
+        colour = {Level.GREEN: "#3fb950", Level.AMBER: "#e3b341", Level.RED: "#ff7b72"}[level]
+        self.light.setText(f"{symbol} geometry {level.value}")
+        self.light.setStyleSheet(f"color: {colour}; font-weight: 600;")
+        reasons = "\n".join(f"{w.code}: {w.message}" for w in case.report.warnings)
+        self.light.setToolTip(reasons or "Nothing suspicious was found in the headers and masks.")

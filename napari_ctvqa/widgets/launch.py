@@ -1,0 +1,113 @@
+"""Start the program: a napari viewer with the App in it, for people or for a picture."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.session import CaseState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from napari_ctvqa.widgets.app import App
+
+logger = logging.getLogger(__name__)
+
+WINDOW_SIZE_PX = (1366, 768)
+PATIENCE_S = 120.0
+AUTOPLAY_STEP_MS = 2500
+SETTLE_S = 0.5
+"""Time for the last repaint before a picture is taken."""
+
+
+def run_app(
+    path: Path | None,
+    *,
+    benchmark: str | None = None,
+    roots: Sequence[Path] = (),
+    results: Sequence[Path] = (),
+    question_id: str | None = None,
+    where: str = "",
+    screenshot: Path | None = None,
+    autoplay: bool = False,
+    first_model: str = "",
+) -> int:
+    """Open the window on PATH; return 0 when it was closed, or the picture was written.
+
+    With ``screenshot`` the window is closed once the case, its masks and its chains are shown, and
+    the picture of the whole window is written. ``first_model`` is the model whose first differing
+    step is made to stand out.
+
+    Raises
+    ------
+    CtvqaError
+        When no Qt binding is installed, or nothing could be shown for the picture.
+    """
+    _check_binding()
+    import napari
+
+    from napari_ctvqa.widgets.app import app_for
+
+    viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
+    app = app_for(viewer)
+    app.arrange()
+    viewer.window.resize(*WINDOW_SIZE_PX)
+    viewer.window.show()
+    app.arrange()
+    if path is not None:
+        app.coordinator.open(
+            path,
+            benchmark=benchmark,
+            roots=roots,
+            results=results,
+            question_id=question_id,
+            where=where,
+        )
+    if first_model:
+        app.coordinator.focus_first_difference(first_model)
+    if screenshot is not None:
+        return _picture(app, screenshot)
+    if autoplay:
+        app.play(AUTOPLAY_STEP_MS)
+    napari.run()
+    return 0
+
+
+def _check_binding() -> None:
+    try:
+        import qtpy.QtWidgets  # noqa: F401
+    except ImportError:
+        raise CtvqaError(
+            "The window needs a Qt binding.", hint='pip install "napari-ctvqa[gui]"'
+        ) from None
+
+
+def _picture(app: App, out: Path) -> int:
+    try:
+        if not wait_until(lambda: not app.coordinator.busy):
+            raise CtvqaError(f"The picture was not ready after {PATIENCE_S:g} s.")
+        session = app.session
+        if session.case_state is CaseState.FAILED and session.question is None:
+            raise session.problem or CtvqaError(session.case_message)
+        wait_until(lambda: False, SETTLE_S)
+        app.viewer.screenshot(str(out), canvas_only=False, flash=False)
+    finally:
+        app.viewer.close()
+    return 0
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
+    """Process events until the condition holds; return whether it did in time."""
+    from qtpy.QtWidgets import QApplication
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        QApplication.processEvents()
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
