@@ -8,6 +8,7 @@ from napari_ctvqa.core import names
 from napari_ctvqa.core.chains import (
     AlignedStep,
     ChainComparison,
+    ChainStatus,
     EvidenceChain,
     EvidenceStep,
     StepKind,
@@ -33,6 +34,18 @@ def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainCompa
         None,
     )
     return ChainComparison(tuple(rows), first)
+
+
+def judged(model: EvidenceChain, comparison: ChainComparison) -> EvidenceChain:
+    """Return the model's chain with how its answer compares with the recomputed one."""
+    last = comparison.rows[-1]
+    error = "" if last.relative_error is None else f"{100 * last.relative_error:.1f} % off"
+    if last.match is StepMatch.SAME:
+        return model.with_status(ChainStatus.AGREES)
+    if last.match in (StepMatch.WRONG_VALUE, StepMatch.OUTPUT_IGNORED):
+        reason = "; ".join(part for part in (last.note, error) if part)
+        return model.with_status(ChainStatus.DIFFERS, reason)
+    return model.with_status(ChainStatus.CANNOT_CHECK, last.note or model.reason)
 
 
 def _work(chain: EvidenceChain) -> list[EvidenceStep]:

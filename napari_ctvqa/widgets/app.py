@@ -74,6 +74,7 @@ class App(QObject):
         }
         self.banner = ProblemBanner(self.session)
         self._player: QTimer | None = None
+        self._size_px: tuple[int, ...] | None = tuple(viewer.window.geometry()[2:])
         self._add_docks(dock_questions)
         self.window: QMainWindow = self.panels["Evidence"].window()
         self.setParent(self.window)
@@ -132,6 +133,9 @@ class App(QObject):
         self.window.resizeDocks(
             [docks["Question"], docks["Evidence"]], [300, 400], Qt.Orientation.Vertical
         )
+        if self._size_px is not None:  # adding docks beside napari's own made the window grow
+            self.viewer.window.resize(*self._size_px)
+            self._size_px = None
 
     def napari_docks(self) -> list[QDockWidget]:
         """Return napari's own layer list and layer controls."""

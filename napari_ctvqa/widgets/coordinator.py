@@ -28,7 +28,7 @@ from napari_ctvqa.core.session import CaseState, MaskFocus, RunProgress, RunStat
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
-from napari_ctvqa.evidence.compare import compare_chains
+from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.extensions import models
 from napari_ctvqa.io.reader import open_steps
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
@@ -686,9 +686,9 @@ def _chains(
         return
     reference = reference_chain(question, case)
     by_model = {m: prediction_chain(question, p, case) for m, p in predictions.items()}
-    yield _Chains(
-        reference, by_model, {m: compare_chains(reference, c) for m, c in by_model.items()}
-    )
+    comparisons = {m: compare_chains(reference, c) for m, c in by_model.items()}
+    by_model = {m: judged(c, comparisons[m]) for m, c in by_model.items()}
+    yield _Chains(reference, by_model, comparisons)
 
 
 def _answer(
