@@ -41,7 +41,7 @@ SHARED = {"_resources", "extensions", "__init__"}
 STRANGERS = ("benchmarks", "models", "tools", "exports", "commands", "widgets.panels")
 TOOLKITS = {"qtpy", "PySide6", "PyQt6", "PyQt5", "napari", "vispy", "magicgui", "superqt"}
 NEVER = {"torch", "torchvision", "transformers", "accelerate"}
-DEMO_MAY_IMPORT = {"numpy", "scipy", "nibabel"}
+DEMO_MAY_IMPORT = {"numpy", "scipy", "nibabel", "platformdirs"}
 
 
 def parse(path: Path) -> ast.Module:
