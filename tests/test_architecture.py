@@ -25,7 +25,7 @@ ALLOWED = {
     "demo": {"core.errors"},
     "commands": {
         *("core", "io", "benchmarks", "models", "tools", "exports", "evidence", "runners", "demo"),
-        "_libraries",
+        *("_libraries", "cli"),
     },
     "widgets": {
         *("core", "io", "benchmarks", "models", "tools", "exports", "evidence", "runners", "demo")
@@ -33,7 +33,7 @@ ALLOWED = {
     "extensions": set(),
     "_libraries": set(),
     "_resources": set(),
-    "cli": {"core", "commands"},
+    "cli": {"core"},
     "__main__": {"cli"},
     "__init__": set(),
 }

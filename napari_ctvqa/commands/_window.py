@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_ctvqa._libraries import missing_packages
+from napari_ctvqa.commands._questions import add_path_arguments
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
 
 _BINDINGS = ("PySide6", "PyQt6", "PyQt5")
@@ -34,31 +35,13 @@ def open_window(path: Path, **options: Any) -> int:
     return run_app(path, **options)
 
 
-def add_path_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare PATH and what says how to read it."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare PATH, what says how to read it, and the predictions to show."""
+    add_path_arguments(parser, path="case folder, CT file, benchmark folder or question file")
     parser.add_argument(
-        "path", type=Path, metavar="PATH", help="case folder, CT file, benchmark or question file"
-    )
-    parser.add_argument(
-        "--benchmark", metavar="NAME", help="read PATH as this benchmark instead of deciding"
-    )
-    parser.add_argument(
-        "--cases",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="ROOT",
-        help="where CTs and masks lie when PATH does not hold them; repeatable, remembered",
-    )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
+        "--results", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
         help="prediction files to show, beside those found next to the questions",
-    )
+    )  # fmt: skip
 
 
 def png_path(text: str) -> Path:

@@ -18,7 +18,7 @@ class OpenCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
-        _window.add_path_arguments(parser)
+        _window.add_arguments(parser)
         parser.add_argument(
             "--question", metavar="ID", help="begin with this question (<case>::<index> in places)"
         )

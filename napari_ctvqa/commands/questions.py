@@ -8,60 +8,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.cli import DONE, FAILED, one_line
-from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.cli import one_line
+from napari_ctvqa.commands._questions import (
+    add_path_arguments,
+    open_questions,
+    report_problems,
+    rows_of,
+)
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import Question, Score
-    from napari_ctvqa.runners.opening import Opened
+    from napari_ctvqa.core.records import Question
 
 FIELDS = ("id", "case", "stage", "subtype", "text", "options", "reference")
-_MAX_WARNINGS = 20
-
-
-def add_path_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare PATH, --benchmark and --cases, as every command about a benchmark has them."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="benchmark folder or question file")
-    parser.add_argument("--benchmark", metavar="NAME", help="take PATH as this benchmark's")
-    parser.add_argument(
-        "--cases", type=Path, action="append", default=[], metavar="ROOT",
-        help="where volumes and masks lie (repeatable, remembered for the benchmark)",
-    )  # fmt: skip
-
-
-def open_questions(args: argparse.Namespace) -> Opened:
-    """Open PATH and return it, when it holds questions.
-
-    Raises
-    ------
-    CtvqaError
-        When PATH cannot be opened or is a case without questions.
-    """
-    from napari_ctvqa.runners.opening import open_path
-
-    opened = open_path(args.path, benchmark=args.benchmark, roots=args.cases)
-    if opened.questions is None:
-        raise InputFileError(
-            args.path,
-            "is a case; a benchmark folder or a question file was expected.",
-            hint="To look at a case: napari-ctvqa open PATH.",
-        )
-    return opened
-
-
-def warn(sentences: Iterable[str]) -> None:
-    """Write one line a sentence on stderr, at most twenty."""
-    lines = list(sentences)
-    for line in lines[:_MAX_WARNINGS]:
-        sys.stderr.write(f"napari-ctvqa: {one_line(line)}\n")
-    if len(lines) > _MAX_WARNINGS:
-        sys.stderr.write(f"napari-ctvqa: and {len(lines) - _MAX_WARNINGS} more\n")
 
 
 def record(question: Question) -> dict[str, Any]:
@@ -75,20 +38,6 @@ def record(question: Question) -> dict[str, Any]:
         "options": {option.letter: option.text for option in question.options},
         "reference": {"text": question.reference.text, "letter": question.reference.letter},
     }
-
-
-def _scores(
-    opened: Opened, results: Sequence[Path], answer_format: AnswerFormat
-) -> Mapping[str, Mapping[str, Score]]:
-    """Return scores by model of the given result files, or of those found beside PATH."""
-    questions, benchmark = opened.questions, opened.benchmark
-    if questions is None or benchmark is None:
-        return {}
-    scores = {}
-    for path in results or opened.found_results():
-        run = opened.read_results(path)
-        scores[run.model] = benchmark.scores(questions, run, run.answer_format or answer_format)
-    return scores
 
 
 class Questions:
@@ -120,25 +69,13 @@ class Questions:
     def run(self, args: argparse.Namespace) -> int:
         """Write the questions; unreadable records are named on stderr and make the exit code 1."""
         where = parse_where(args.where)
-        opened = open_questions(args)
-        questions = opened.questions
-        assert questions is not None
-        wanted = where.needs_scores
-        scores = _scores(opened, args.results, AnswerFormat(args.format)) if wanted else {}
-        rows = where.rows(questions, scores)
+        opened, questions = open_questions(args)
+        rows = rows_of(where, opened, questions, AnswerFormat(args.format), args.results)
         write = _write_json if args.json else _write_csv if args.csv else _write_text
         write(questions[row] for row in rows.tolist())
         if not args.json and not args.csv:
             sys.stdout.write(f"{len(rows)} of {len(questions)} questions\n")
         return report_problems(questions)
-
-
-def report_problems(questions: QuestionSet) -> int:
-    """Name repeated ids and unreadable records on stderr; return the exit code."""
-    if "duplicate_ids" in questions.notes:
-        warn([questions.notes["duplicate_ids"]])
-    warn(questions.problems)
-    return FAILED if questions.problems else DONE
 
 
 def _write_json(questions: Iterator[Question]) -> None:

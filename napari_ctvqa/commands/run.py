@@ -11,12 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.errors import CtvqaError, NotFoundError
+from napari_ctvqa.commands._questions import add_path_arguments, open_questions, rows_of
+from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.extensions import models
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
-from napari_ctvqa.runners.opening import open_path
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +32,7 @@ class RunCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
-        parser.add_argument("path", type=Path, metavar="PATH", help="benchmark or question file")
+        add_path_arguments(parser)
         parser.add_argument("--model", default="rules", help="model or agent (default: rules)")
         parser.add_argument(
             "--format", choices=[f.value for f in AnswerFormat], default="mc", dest="answer_format"
@@ -40,9 +40,6 @@ class RunCommand:
         parser.add_argument("--kit", default="", help="tool kit of the agent")
         parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
         parser.add_argument("--where", default="", help="e.g. \"subtype:'lesion counting'\"")
-        parser.add_argument("--cases", type=Path, action="append", default=[], metavar="ROOT",
-                            help="where CTs and masks lie (repeatable)")  # fmt: skip
-        parser.add_argument("--benchmark", help="force a benchmark by name")
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
         parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="result file")
         parser.add_argument("--json", action="store_true", help="print a summary as JSON")
@@ -51,19 +48,15 @@ class RunCommand:
         """Answer; return 0, or 1 when a question of the selection has no answer."""
         answerer = _model(args.model)
         kit = _kit(answerer, args.kit)
-        opened = open_path(args.path, benchmark=args.benchmark, roots=args.cases)
-        if opened.questions is None:
-            raise CtvqaError(
-                f"{args.path} is a case without questions.",
-                hint="Give a benchmark folder or a question file.",
-            )
-        rows = parse_where(args.where).rows(opened.questions, {})[: args.limit]
+        where = parse_where(args.where)
+        answer_format = AnswerFormat(args.answer_format)
+        opened, questions = open_questions(args)
+        rows = rows_of(where, opened, questions, answer_format)[: args.limit]
         if not rows.size:
             raise NotFoundError(
                 f"no question of {args.path} fits --where {args.where!r}.",
                 hint="List what there is with: napari-ctvqa questions PATH --csv",
             )
-        answer_format = AnswerFormat(args.answer_format)
         batch = run_batch(
             opened,
             answerer,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.cli import one_line
-from napari_ctvqa.commands.questions import (
+from napari_ctvqa.commands._questions import (
     add_path_arguments,
     open_questions,
     report_problems,
@@ -47,9 +47,8 @@ class ScoreCommand:
 
     def run(self, args: argparse.Namespace) -> int:
         """Write the metrics."""
-        opened = open_questions(args)
-        questions, benchmark = opened.questions, opened.benchmark
-        assert questions is not None
+        opened, questions = open_questions(args)
+        benchmark = opened.benchmark
         assert benchmark is not None
         run = opened.read_results(args.results)
         if not any(key in questions.row_of for key in run.predictions):

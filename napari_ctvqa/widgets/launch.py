@@ -6,8 +6,12 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+import napari
+from qtpy.QtWidgets import QApplication
+
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState
+from napari_ctvqa.widgets.app import app_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,13 +49,8 @@ def run_app(
     Raises
     ------
     CtvqaError
-        When no Qt binding is installed, or nothing could be shown for the picture.
+        When nothing could be shown for the picture.
     """
-    _check_binding()
-    import napari
-
-    from napari_ctvqa.widgets.app import app_for
-
     viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
     app = app_for(viewer)
     app.arrange()
@@ -77,15 +76,6 @@ def run_app(
     return 0
 
 
-def _check_binding() -> None:
-    try:
-        import qtpy.QtWidgets  # noqa: F401
-    except ImportError:
-        raise CtvqaError(
-            "The window needs a Qt binding.", hint='pip install "napari-ctvqa[gui]"'
-        ) from None
-
-
 def _picture(app: App, out: Path) -> int:
     try:
         if not wait_until(lambda: not app.coordinator.busy):
@@ -102,8 +92,6 @@ def _picture(app: App, out: Path) -> int:
 
 def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE_S) -> bool:
     """Process events until the condition holds; return whether it did in time."""
-    from qtpy.QtWidgets import QApplication
-
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         QApplication.processEvents()

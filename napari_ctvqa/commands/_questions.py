@@ -1,0 +1,96 @@
+"""What the commands about a benchmark share: PATH, opening it, and warnings on stderr."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.cli import DONE, FAILED, one_line
+from napari_ctvqa.core.errors import InputFileError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import AnswerFormat
+    from napari_ctvqa.core.where import Where
+    from napari_ctvqa.runners.opening import Opened
+
+_MAX_WARNINGS = 20
+
+
+def add_path_arguments(
+    parser: argparse.ArgumentParser, *, path: str = "benchmark folder or question file"
+) -> None:
+    """Declare PATH, ``--benchmark`` and ``--cases``; ``path`` says what PATH may be."""
+    parser.add_argument("path", type=Path, metavar="PATH", help=path)
+    parser.add_argument(
+        "--benchmark", metavar="NAME", help="take PATH as this benchmark's instead of deciding"
+    )
+    parser.add_argument(
+        "--cases", type=Path, action="append", default=[], metavar="ROOT",
+        help="where CTs and masks lie when PATH does not hold them (repeatable, remembered)",
+    )  # fmt: skip
+
+
+def open_questions(args: argparse.Namespace) -> tuple[Opened, QuestionSet]:
+    """Open PATH and return it with its questions.
+
+    Raises
+    ------
+    CtvqaError
+        When PATH cannot be opened or is a case without questions.
+    """
+    from napari_ctvqa.runners.opening import open_path
+
+    opened = open_path(args.path, benchmark=args.benchmark, roots=args.cases)
+    if opened.questions is None:
+        raise InputFileError(
+            args.path,
+            "is a case; a benchmark folder or a question file was expected.",
+            hint="To look at a case: napari-ctvqa open PATH.",
+        )
+    return opened, opened.questions
+
+
+def rows_of(
+    where: Where,
+    opened: Opened,
+    questions: QuestionSet,
+    answer_format: AnswerFormat,
+    results: Sequence[Path] = (),
+) -> npt.NDArray[np.intp]:
+    """Return the rows that a filter shows, in file order.
+
+    Result files are read only for a filter about models or outcomes: the given ones, or else
+    those found beside PATH.
+    """
+    scores = {}
+    if where.needs_scores and opened.benchmark is not None:
+        for path in results or opened.found_results():
+            run = opened.read_results(path)
+            form = run.answer_format or answer_format
+            scores[run.model] = opened.benchmark.scores(questions, run, form)
+    return where.rows(questions, scores)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Write one line a sentence on stderr, at most twenty."""
+    lines = list(sentences)
+    for line in lines[:_MAX_WARNINGS]:
+        sys.stderr.write(f"napari-ctvqa: {one_line(line)}\n")
+    if len(lines) > _MAX_WARNINGS:
+        sys.stderr.write(f"napari-ctvqa: and {len(lines) - _MAX_WARNINGS} more\n")
+
+
+def report_problems(questions: QuestionSet) -> int:
+    """Name repeated ids and unreadable records on stderr; return the exit code."""
+    if "duplicate_ids" in questions.notes:
+        warn([questions.notes["duplicate_ids"]])
+    warn(questions.problems)
+    return FAILED if questions.problems else DONE
