@@ -15,7 +15,15 @@ from napari_ctvqa.widgets.words import disagreement, outcome_text, reading_text,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from napari_ctvqa.core.records import AnswerFormat, Option, Prediction, Question, Run, Score
+    from napari_ctvqa.core.records import (
+        AnswerFormat,
+        Option,
+        Outcome,
+        Prediction,
+        Question,
+        Run,
+        Score,
+    )
 
 MAX_OPTIONS = 26
 FAILED = "✗ The run failed here: this is no answer."
@@ -33,6 +41,8 @@ class Answer:
     score: Score | None
     revealed: bool
     assumed_format: AnswerFormat
+    titles: tuple[str, str]
+    """What the benchmark calls its two scores."""
 
 
 class OptionList(QWidget):
@@ -131,8 +141,9 @@ class AnswerBox(QFrame):
         self._copy = QPushButton("Copy")
         self._failed = Label(role="wrong")
         self._text = TextBox("Raw answer")
-        self._official = _ScoreColumn("Official scorer")
-        self._ours = _ScoreColumn("As a person reads it")
+        self._official = _ScoreColumn()
+        self._ours = _ScoreColumn()
+        self._no_score = Label(role="muted")
         self._why = Label(role="amber")
         self._source = Label(role="small")
         self.setProperty("ctvqa", "card")
@@ -154,6 +165,7 @@ class AnswerBox(QFrame):
         layout.addWidget(self._failed)
         layout.addWidget(self._text)
         layout.addLayout(scores)
+        layout.addWidget(self._no_score)
         layout.addWidget(self._why)
         layout.addWidget(self._source)
 
@@ -170,7 +182,7 @@ class AnswerBox(QFrame):
 
     def forget(self) -> None:
         """Hold no text of an earlier question."""
-        for label in (self._model, self._failed, self._why, self._source):
+        for label in (self._model, self._failed, self._no_score, self._why, self._source):
             label.show_text("")
         self._text.show_text("")
         self._official.forget()
@@ -179,25 +191,17 @@ class AnswerBox(QFrame):
 
     def _show_score(self, answer: Answer) -> None:
         score = answer.score
-        self._official.setVisible(score is not None and answer.revealed)
-        if score is None:
+        self._why.show_text("")
+        if score is None or not answer.revealed:
             self._official.forget()
-            self._ours.show_text("unscored", "– not scored", "")
-            self._why.show_text("")
-        elif not answer.revealed:
-            self._official.forget()
-            self._ours.show_text("muted", reading_text(score.our_reading), HIDDEN_SCORE)
-            self._why.show_text("")
-        else:
-            self._official.show_text(
-                score.official.value,
-                outcome_text(score.official, score.value),
-                reading_text(score.official_reading),
-            )
-            self._ours.show_text(
-                score.ours.value, outcome_text(score.ours), reading_text(score.our_reading)
-            )
-            self._why.show_text(disagreement(score, answer.prediction.raw_text))
+            self._ours.forget()
+            self._no_score.show_text("– not scored" if score is None else HIDDEN_SCORE)
+            return
+        self._no_score.show_text("")
+        official, ours = answer.titles
+        self._official.show_score(official, score.official, score.official_reading, score.value)
+        self._ours.show_score(ours, score.ours, score.our_reading)
+        self._why.show_text(disagreement(score, answer.prediction.raw_text, answer.titles))
 
 
 def _no_text(prediction: Prediction) -> str:
@@ -212,9 +216,9 @@ def _source(answer: Answer) -> str:
 
 
 class _ScoreColumn(QWidget):
-    def __init__(self, title: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._title = Label(title, role="small", selectable=False)
+        self._title = Label(role="small", selectable=False)
         self._outcome = Label()
         self._reading = Label()
         layout = QVBoxLayout(self)
@@ -222,17 +226,23 @@ class _ScoreColumn(QWidget):
         layout.setSpacing(0)
         for part in (self._title, self._outcome, self._reading):
             layout.addWidget(part)
+        layout.addStretch(1)
 
-    def show_text(self, look: str, outcome: str, reading: str) -> None:
+    def show_score(
+        self, title: str, outcome: Outcome, reading: str, value: float | None = None
+    ) -> None:
         """Show an outcome in its colour and what was read."""
-        self._outcome.show_role(look)
-        self._outcome.show_text(outcome)
-        self._reading.show_text(reading)
+        self._title.show_text(title)
+        self._outcome.show_role(outcome.value)
+        self._outcome.show_text(outcome_text(outcome, value))
+        self._reading.show_text(reading_text(reading))
+        self.show()
 
     def forget(self) -> None:
-        """Hold nothing."""
-        self._outcome.show_text("")
-        self._reading.show_text("")
+        """Hold nothing, and take no room."""
+        for label in (self._title, self._outcome, self._reading):
+            label.show_text("")
+        self.hide()
 
 
 class RawRecord(QWidget):

@@ -9,7 +9,6 @@ from qtpy.QtCore import Qt, QTimer, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHBoxLayout,
     QHeaderView,
     QTableWidget,
     QTableWidgetItem,
@@ -18,18 +17,19 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.chains import AlignedStep, EvidenceStep, StepMatch
 from napari_ctvqa.core.names import label
-from napari_ctvqa.widgets.text import Label, number, one_line
+from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
 from napari_ctvqa.widgets.theme import set_look
 from napari_ctvqa.widgets.words import MATCH_WORDS, match_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qtpy.QtGui import QKeyEvent, QResizeEvent
+    from qtpy.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
 
 REFERENCE, MODEL = 0, 1
 MAX_ROWS = 60
-FIRST = "▶ FIRST STEP THAT DIFFERS"
+SHOWN_CAVEATS = 3
+FIRST = "▶ First difference"
 KIND_WORDS = {
     "segment": "segment",
     "measure": "measure",
@@ -53,78 +53,84 @@ class StepCard(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        self._first = Label(FIRST, role="wrong", selectable=False)
+        self._first = Label(role="wrong", selectable=False)
         self._match = Label(selectable=False)
         self._kind = Label(role="small", selectable=False)
         self._target = Label(role="heading", selectable=False)
         self._value = Label(role="value", selectable=False)
-        self._assumed = Label("assumed", role="tag", selectable=False, wrap=False)
-        self._rule = Label(role="small", selectable=False)
-        self._source = Label(role="small", selectable=False)
+        self._assumed = Label(role="caveat", selectable=False)
         self._error = Label(role="wrong", selectable=False)
-        self._caveats = Label(role="unread", selectable=False)
-        self._base = "card"
-        value = QHBoxLayout()
-        value.addWidget(self._value, 1)
-        value.addWidget(self._assumed)
+        self._caveats = Label(role="caveat", selectable=False)
+        self._origin = Label(role="small", selectable=False)
+        self._look = "card"
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 4, 6, 4)
-        layout.setSpacing(1)
-        for part in (self._first, self._match, self._kind, self._target):
-            layout.addWidget(part)
-        layout.addLayout(value)
-        for part in (self._error, self._caveats, self._rule, self._source):
+        layout.setSpacing(0)
+        for part in self._labels():
             layout.addWidget(part)
         layout.addStretch(1)
 
+    def _labels(self) -> tuple[Label, ...]:
+        what = (self._first, self._match, self._kind, self._target, self._value)
+        return (*what, self._assumed, self._error, self._caveats, self._origin)
+
     def show_step(self, step: EvidenceStep | None, shown: ShownRow, column: int) -> str:
         """Show a step, or that there is none; return the same in words, for screen readers."""
-        judged = column == MODEL and shown.compared
-        self._base = "card-first" if judged and shown.first else "card"
-        self._base = self._base if step is not None else "card-missing"
-        self._show_match(shown, judged)
-        self._show_what(step, shown, column)
-        self._show_origin(step)
+        for part in self._labels():
+            part.show_text("")
+        if column == MODEL and shown.compared:
+            self._show_match(shown)
+        if step is not None:
+            self._show_what(step)
+            self._show_origin(step)
+            self._look = "card-first" if shown.first and shown.compared else "card"
+        else:
+            self._look = "card-missing"
         self.show_chosen(False)
-        labels = [part for part in self.findChildren(Label) if not part.isHidden()]
-        return ", ".join(part.text() for part in labels)
+        return ", ".join(part.text() for part in self._labels() if part.text())
 
     def show_chosen(self, chosen: bool) -> None:
         """Make the card stand out."""
-        set_look(self, "card-chosen" if chosen else self._base)
+        set_look(self, "card-chosen" if chosen else self._look)
 
-    def _show_match(self, shown: ShownRow, judged: bool) -> None:
-        self._first.setVisible(judged and shown.first)
+    def _show_match(self, shown: ShownRow) -> None:
+        self._first.show_text(FIRST if shown.first else "")
         self._match.show_role(MATCH_WORDS[shown.row.match][2])
-        note = f"\n{one_line(shown.row.note, 300)}" if shown.row.note else ""
-        text = f"{match_text(shown.row.match, shown.row.relative_error)}{note}"
-        self._match.show_text(text if judged else "")
+        note = f": {one_line(shown.row.note, 160)}" if shown.row.note else ""
+        self._match.show_text(f"{match_text(shown.row)}{note}")
 
-    def _show_what(self, step: EvidenceStep | None, shown: ShownRow, column: int) -> None:
-        if step is None:
-            missing = "no such step" if shown.compared else ""
-            self._kind.show_text(missing if column == REFERENCE else "")
-            self._target.show_text("")
-            self._value.show_text("")
-            self._assumed.hide()
-            return
-        kind = KIND_WORDS[step.kind]
-        measure = one_line(step.measure, 80)
+    def _show_what(self, step: EvidenceStep) -> None:
+        kind, measure = KIND_WORDS[step.kind], one_line(step.measure, 60)
         self._kind.show_text(f"{kind} · {measure}" if measure else kind)
-        self._target.show_text(one_line(label(step.target), 120))
-        self._value.show_text(number(step.value, one_line(step.unit, 20)) or "no value")
-        self._assumed.setVisible(step.assumed)
+        self._target.show_text(one_line(label(step.target), 100))
+        unit = "" if isinstance(step.value, str) else one_line(step.unit, 20)
+        value = number(step.value, unit)
+        self._value.show_text(value or ("" if step.error else "no value"))
+        self._assumed.show_text("≈ rule assumed" if step.assumed else "")
+        self._error.show_text(f"✗ {one_line(step.error, 200)}" if step.error else "")
 
-    def _show_origin(self, step: EvidenceStep | None) -> None:
-        if step is None:
-            for part in (self._rule, self._source, self._error, self._caveats):
-                part.show_text("")
-            return
-        self._rule.show_text(f"rule: {one_line(step.rule, 300)}" if step.rule else "")
-        self._source.show_text(f"source: {one_line(step.source, 200)}" if step.source else "")
-        self._error.show_text(f"✗ {one_line(step.error, 300)}" if step.error else "")
-        caveats = [f"⚠ {one_line(text, 200)}" for text in step.caveats[:8]]
-        self._caveats.show_text("\n".join(caveats))
+    def _show_origin(self, step: EvidenceStep) -> None:
+        caveats = [f"⚠ {one_line(text, 120)}" for text in step.caveats[:SHOWN_CAVEATS]]
+        more = len(step.caveats) - SHOWN_CAVEATS
+        self._caveats.show_text("\n".join([*caveats, *([f"⚠ {more} more"] if more > 0 else [])]))
+        lines = [f"rule: {one_line(step.rule, 90)}"] if step.rule else []
+        lines += [f"source: {one_line(step.source, 90)}"] if step.source else []
+        self._origin.show_text("\n".join(lines))
+
+
+def step_details(step: EvidenceStep) -> str:
+    """Return all that is known of a step, a model's raw tool result too, as plain text."""
+    value = number(step.value, "" if isinstance(step.value, str) else step.unit)
+    lines = [
+        f"{KIND_WORDS[step.kind]} {step.measure} {label(step.target)}: {value or 'no value'}",
+        f"rule: {step.rule or 'not stated'}{' (assumed)' if step.assumed else ''}",
+        f"source: {step.source or 'not stated'}",
+        f"mask: {step.mask or 'none'}",
+        *(f"⚠ {text}" for text in step.caveats),
+    ]
+    lines += [f"✗ {step.error}"] if step.error else []
+    lines += ["raw result:", pretty_json(step.raw)] if step.raw is not None else []
+    return "\n".join(lines)
 
 
 class EvidenceTable(QTableWidget):
@@ -132,11 +138,14 @@ class EvidenceTable(QTableWidget):
 
     wanted = Signal(object)
     """EvidenceStep that the reader wants to see."""
+    pointed = Signal(object)
+    """EvidenceStep under the cursor, or None."""
 
     def __init__(self) -> None:
         super().__init__(0, 2)
         self._shown: tuple[ShownRow, ...] = ()
         self._cards: list[tuple[StepCard, StepCard]] = []
+        self._in_view: int | None = None
         self.setAccessibleName("Evidence steps")
         self.setHorizontalHeaderLabels(["Reference", "Model"])
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
@@ -173,6 +182,7 @@ class EvidenceTable(QTableWidget):
             self.setRowHidden(place, place >= count)
             if place >= count:
                 self._forget(place)
+        self._in_view = None
         self.setCurrentCell(-1, -1)
         self.fit_rows()
 
@@ -199,6 +209,8 @@ class EvidenceTable(QTableWidget):
                 for column, card in enumerate(self._cards[place])
             ]
             self.setRowHeight(place, max(heights) + 4)
+        if self._in_view is not None:
+            self._scroll(self._in_view)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Wrapped text changes its height with the width."""
@@ -217,13 +229,19 @@ class EvidenceTable(QTableWidget):
 
     def show_step(self, step: EvidenceStep | None) -> None:
         """Make a step's card current without asking for it; None lets go."""
-        for place, shown in enumerate(self._shown):
-            for column, candidate in enumerate((shown.row.reference, shown.row.model)):
-                if step is not None and candidate is step:
-                    self.setCurrentCell(place, column)
-                    self.scroll_to(place)
-                    return
-        self.setCurrentCell(-1, -1)
+        places = [
+            (place, column, candidate)
+            for place, shown in enumerate(self._shown)
+            for column, candidate in enumerate((shown.row.reference, shown.row.model))
+            if step is not None and candidate is not None
+        ]
+        found = next((p for p in places if p[2] is step), None)
+        found = found or next((p for p in places if p[2] == step), None)
+        if found is None:
+            self.setCurrentCell(-1, -1)
+            return
+        self.setCurrentCell(found[0], found[1])
+        self.scroll_to(found[0])
 
     def step(self, by: int) -> None:
         """Go some rows down or up and ask for the step there."""
@@ -237,9 +255,18 @@ class EvidenceTable(QTableWidget):
         self._want(place, column)
 
     def scroll_to(self, place: int) -> None:
-        """Scroll a row into view, the one above it too where there is room."""
+        """Scroll a row into view and keep it there until the reader scrolls."""
+        self._in_view = place
+        self._scroll(place)
+
+    def _scroll(self, place: int) -> None:
         self.scrollTo(self.model().index(max(0, place - 1), 0))
         self.scrollTo(self.model().index(place, 0))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """The reader scrolls: let go of the row kept in view."""
+        self._in_view = None
+        super().wheelEvent(event)
 
     def _want(self, place: int, column: int) -> None:
         step = self.step_at(place, column)
@@ -251,6 +278,7 @@ class EvidenceTable(QTableWidget):
             self._cards[before][before_column].show_chosen(False)
         if 0 <= place < len(self._shown) and column >= 0:
             self._cards[place][column].show_chosen(True)
+        self.pointed.emit(self.step_at(place, column))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter asks for the step; all else is the table's own."""

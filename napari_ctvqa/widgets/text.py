@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
+import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtGui import QFontDatabase, QTextOption
 from qtpy.QtWidgets import QApplication, QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 LABEL_LIMIT = 2_000
 BOX_LIMIT = 20_000
 CELL_LIMIT = 160
+JSON_DEPTH, JSON_ENTRIES = 40, 200
 _LONG_WORD = re.compile(r"\S{18}(?=\S)")
 _BREAK = "\u200b"
 
@@ -65,35 +65,42 @@ def tooltip(text: object, limit: int = LABEL_LIMIT) -> str:
 
 
 def number(value: float | str | None, unit: str = "") -> str:
-    """Return a value for people: a number in four significant digits or more, with its unit."""
+    """Return a value for people, with its unit: two decimals, small numbers in four digits."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return f"{one_line(value)} {unit}".strip()
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value != value or value in (float("inf"), float("-inf")):
-        return f"{value} {unit}".strip()
-    if float(value).is_integer():
-        return f"{int(value):,} {unit}".strip()
-    digits = max(0, 4 - len(str(int(abs(value))).lstrip("0")))
-    return f"{value:,.{digits if abs(value) >= 1 else 3}f} {unit}".strip()
+        text = one_line(value)
+    elif isinstance(value, bool):
+        text = "yes" if value else "no"
+    elif not math.isfinite(value):
+        text = str(value)
+    elif abs(value) < 1 and value != 0:
+        text = f"{value:.4g}"
+    else:
+        text = f"{value:,.2f}".rstrip("0").rstrip(".")
+    return f"{text} {unit}".strip()
 
 
-def pretty_json(record: Mapping[str, Any]) -> str:
-    """Return a foreign record as indented JSON; what JSON cannot say is shown by its repr."""
+def pretty_json(record: Any) -> str:
+    """Return foreign JSON data as indented JSON; what JSON cannot say is shown by its repr."""
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, default=repr)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Copy mappings and sequences into dict and list; very long texts and lists are cut."""
-    if depth > 40:
-        return "… nested deeper than 40 levels"
+    """Copy mappings and sequences into dict and list; very long and very deep ones are cut."""
+    if depth > JSON_DEPTH:
+        return f"… nested deeper than {JSON_DEPTH} levels"
     if hasattr(value, "items"):
-        return {one_line(key): _plain(item, depth + 1) for key, item in value.items()}
+        found = {
+            one_line(key): _plain(item, depth + 1)
+            for key, item in itertools.islice(value.items(), JSON_ENTRIES)
+        }
+        more = len(value) - JSON_ENTRIES
+        return {**found, "…": f"{more:,} more keys"} if more > 0 else found
     if isinstance(value, list | tuple):
-        items = [_plain(item, depth + 1) for item in value[:500]]
-        return [*items, f"… {len(value) - 500:,} more entries"] if len(value) > 500 else items
+        items = [_plain(item, depth + 1) for item in value[:JSON_ENTRIES]]
+        more = len(value) - JSON_ENTRIES
+        return [*items, f"… {more:,} more entries"] if more > 0 else items
     if isinstance(value, str) and len(value) > LABEL_LIMIT:
         return f"{value[:LABEL_LIMIT]} … {len(value) - LABEL_LIMIT:,} more characters"
     return value

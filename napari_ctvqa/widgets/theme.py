@@ -198,8 +198,7 @@ QScrollArea, QScrollArea > QWidget > QWidget {{ background: transparent; border:
 *[ctvqa="wrong"] {{ color: {wrong}; font-weight: bold; }}
 *[ctvqa="unread"] {{ color: {unread}; font-weight: bold; }}
 *[ctvqa="unscored"] {{ color: {unscored}; font-weight: bold; }}
-*[ctvqa="tag"] {{ color: {unread}; border: 1px solid {unread}; border-radius: 3px; padding: 0px 3px;
-    font-size: 9pt; }}
+*[ctvqa="caveat"] {{ color: {unread}; font-size: 9pt; }}
 *[ctvqa="red"] {{ background: {red_ground}; color: {text}; border: 1px solid {wrong};
     border-radius: 4px; padding: 6px; }}
 *[ctvqa="amber"] {{ background: {amber_ground}; color: {text}; border: 1px solid {unread};

@@ -14,7 +14,7 @@ from napari_ctvqa.widgets.theme import GLYPHS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from napari_ctvqa.core.chains import EvidenceChain
+    from napari_ctvqa.core.chains import AlignedStep, EvidenceChain
     from napari_ctvqa.core.records import Question, Run, Score
     from napari_ctvqa.core.session import RunProgress, Session
 
@@ -22,6 +22,8 @@ NOT_STATED = "not stated"
 PATIENT_FIELDS = (("Sex", "sex"), ("age", "age"), ("phase", "contrast"), ("scanner", "scanner"))
 HIDDEN_REFERENCE = "Reference: hidden until you reveal it"
 QUOTED = 60
+TEXT_SCORES = ("Official scorer", "As a person reads it")
+"""Titles of the two scores, where a benchmark names no others in ``score_titles``."""
 OUTCOME_WORDS = {
     Outcome.RIGHT: "right",
     Outcome.WRONG: "wrong",
@@ -89,26 +91,29 @@ def reading_text(reading: str) -> str:
     return f"read: {one_line(reading, QUOTED)}" if reading else "read: nothing"
 
 
-def disagreement(score: Score, raw_text: str) -> str:
-    """Return one plain sentence on why the two scores differ; empty where they do not."""
+def score_titles(benchmark: object) -> tuple[str, str]:
+    """Return what the two scores of a benchmark are called, official first."""
+    titles = getattr(benchmark, "score_titles", TEXT_SCORES)
+    return (titles[0], titles[1])
+
+
+def disagreement(score: Score, raw_text: str, titles: tuple[str, str] = TEXT_SCORES) -> str:
+    """Return in plain sentences how the two scores differ; empty where they do not."""
     if not score.disagrees:
         return ""
-    quote = one_line(raw_text.strip(), QUOTED)
     official = one_line(score.official_reading, QUOTED) or "nothing"
     ours = one_line(score.our_reading, QUOTED) or "nothing"
-    return (
-        f"⚠ The official scorer read {official} from “{quote}”, a person reads {ours}: "
-        f"{_counts(score.official)} officially, {_counts(score.ours)} as read."
-    )
-
-
-def _counts(outcome: Outcome) -> str:
-    return {
-        Outcome.RIGHT: "it counts as right",
-        Outcome.WRONG: "it counts as wrong",
-        Outcome.UNREAD: "no answer is found",
-        Outcome.UNSCORED: "it is not scored",
-    }[outcome]
+    if titles != TEXT_SCORES:
+        return (
+            f"⚠ {titles[0]}: {official}, {OUTCOME_WORDS[score.official]}. "
+            f"{titles[1]}: {ours}, {OUTCOME_WORDS[score.ours]}."
+        )
+    quote = one_line(raw_text.strip(), QUOTED)
+    if score.official is score.ours:
+        counts = f"both count as {OUTCOME_WORDS[score.official]}"
+    else:
+        counts = f"{OUTCOME_WORDS[score.official]} officially, {OUTCOME_WORDS[score.ours]} as read"
+    return f"⚠ The official scorer read {official} from “{quote}”, a person reads {ours}: {counts}."
 
 
 def run_line(run: Run, assumed: AnswerFormat) -> str:
@@ -161,22 +166,37 @@ def geometry_message(session: Session) -> tuple[str, str]:
 # -------------------------------------------------------------------- evidence
 
 
-def match_text(match: StepMatch, relative_error: float | None) -> str:
+def match_text(row: AlignedStep) -> str:
     """Return icon, word and relative error of one row."""
-    icon, word, _ = MATCH_WORDS[match]
-    return f"{icon} {word}{error_text(relative_error)}"
+    icon, word, _ = MATCH_WORDS[row.match]
+    error = error_text(row)
+    return f"{icon} {word} ({error})" if error else f"{icon} {word}"
 
 
-def error_text(relative_error: float | None) -> str:
-    """Return a relative error as a signed percentage; one that rounds to nothing says so."""
-    if relative_error is None:
+def error_text(row: AlignedStep) -> str:
+    """Return how far the model's value lies above (+) or below the reference's, in per cent of it.
+
+    ``relative_error`` has no sign; where both values are numbers, they give it.
+    """
+    if row.relative_error is None:
         return ""
-    percent = relative_error * 100
-    if relative_error == 0:
-        return " (0 % off)"
-    if abs(percent) < 0.05:
-        return " (under 0.1 % off)"
-    return f" ({percent:+,.1f} %)" if abs(percent) < 1000 else f" ({percent:+,.0f} %)"
+    percent = abs(row.relative_error) * 100
+    if 0 < percent < 0.05:
+        return "under 0.1\N{NO-BREAK SPACE}% off"
+    digits = 1 if percent < 1000 else 0
+    return (
+        f"{_sign(row)}{percent:,.{digits}f}\N{NO-BREAK SPACE}%"
+        if percent
+        else "0\N{NO-BREAK SPACE}% off"
+    )
+
+
+def _sign(row: AlignedStep) -> str:
+    reference = row.reference.value if row.reference is not None else None
+    model = row.model.value if row.model is not None else None
+    if isinstance(reference, str | None) or isinstance(model, str | None):
+        return "±"
+    return "+" if model > reference else "−"
 
 
 def status_text(chain: EvidenceChain) -> str:

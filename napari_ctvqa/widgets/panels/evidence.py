@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import QComboBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from napari_ctvqa.core.chains import AlignedStep, StepMatch
-from napari_ctvqa.core.names import label
+from napari_ctvqa.core.chains import AlignedStep, StepKind, StepMatch
+from napari_ctvqa.core.names import canonical, label
 from napari_ctvqa.core.session import CaseState
-from napari_ctvqa.widgets.banner import Banner
-from napari_ctvqa.widgets.evidence_table import MODEL, REFERENCE, EvidenceTable, ShownRow
+from napari_ctvqa.widgets.banner import Banner, Folding
+from napari_ctvqa.widgets.evidence_table import (
+    MODEL,
+    REFERENCE,
+    EvidenceTable,
+    ShownRow,
+    step_details,
+)
 from napari_ctvqa.widgets.listening import Listening
-from napari_ctvqa.widgets.text import Label, one_line
+from napari_ctvqa.widgets.text import Label, TextBox, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, Styling
 from napari_ctvqa.widgets.words import STATUS_WORDS, case_message, status_text
 
@@ -43,6 +49,8 @@ class EvidencePanel(QWidget):
         self._state = Banner()
         self._table = EvidenceTable()
         self._conclusion = Conclusion()
+        self._details = TextBox("Details of the step", max_lines=8, code=True)
+        self._folding = Folding("Details of the step", self._details)
         self._focus = Label(role="heading")
         self._previous = QPushButton("◀ Slice ([)")
         self._next = QPushButton("Slice (]) ▶")
@@ -57,6 +65,7 @@ class EvidencePanel(QWidget):
             (session.reveal_changed, self._show_chains),
             (session.focus_changed, self._show_focus),
         )
+        self._show_details(None)
         self._show_chains()
 
     def _build(self) -> None:
@@ -77,6 +86,7 @@ class EvidencePanel(QWidget):
         layout.addWidget(self._state)
         layout.addWidget(self._table, 1)
         layout.addWidget(self._conclusion)
+        layout.addWidget(self._folding)
         layout.addWidget(self._focus)
         layout.addLayout(buttons)
 
@@ -84,6 +94,7 @@ class EvidencePanel(QWidget):
         wishes = self._session.wishes
         self._models.activated.connect(self._show_chains)
         self._table.wanted.connect(self._want)
+        self._table.pointed.connect(self._show_details)
         self._previous.clicked.connect(partial(wishes.mask_slice.emit, -1))
         self._next.clicked.connect(partial(wishes.mask_slice.emit, 1))
         self._back.clicked.connect(wishes.back.emit)
@@ -159,24 +170,16 @@ class EvidencePanel(QWidget):
     def _show_state(self) -> None:
         self._state.show_message(*_state(self._session))
 
+    def _show_details(self, step: EvidenceStep | None) -> None:
+        self._details.show_text(step_details(step) if step is not None else "")
+        self._folding.setVisible(step is not None)
+
     def _show_focus(self) -> None:
         session = self._session
         self._table.show_step(session.focused_step)
-        focus = session.focus
         for button in (self._previous, self._next, self._back):
-            button.setEnabled(focus is not None)
-        if focus is not None:
-            text = (
-                f"{label(focus.structure)} · slice {focus.display_slice + 1} as shown, "
-                f"{focus.file_slice} in the file"
-            )
-            self._focus.show_text(
-                f"{text} · {one_line(focus.origin, 60)}" if focus.origin else text
-            )
-        elif session.focused_step is not None:
-            self._focus.show_text(_why_nothing_to_see(session, session.focused_step))
-        else:
-            self._focus.show_text("")
+            button.setEnabled(session.focus is not None)
+        self._focus.show_text(_focus_line(session))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""
@@ -207,6 +210,8 @@ class Conclusion(QFrame):
     ) -> None:
         """Show both conclusions; while the reference is hidden, none that tells it."""
         self._show_one(REFERENCE, reference, judged=True)
+        if hidden:
+            self._texts[REFERENCE].show_text("hidden")
         self._show_one(MODEL, model, judged=not hidden)
         self.setVisible(reference is not None or model is not None)
 
@@ -243,16 +248,29 @@ def _state(session: Session) -> tuple[str, str]:
     return "", ""
 
 
+def _focus_line(session: Session) -> str:
+    """Return which structure stands out on which slice, as shown and in the file."""
+    focus, step = session.focus, session.focused_step
+    if focus is None:
+        return _why_nothing_to_see(session, step) if step is not None else ""
+    count = f" of {session.case.volume.display_grid.shape_zyx[0]}" if session.case else ""
+    origin = f" · {one_line(focus.origin, 60)} mask" if focus.origin else ""
+    return (
+        f"{label(focus.structure)}{origin} · slice {focus.display_slice + 1}{count} as shown, "
+        f"{focus.file_slice} in the file (from 0)"
+    )
+
+
 def _why_nothing_to_see(session: Session, step: EvidenceStep) -> str:
-    name = one_line(label(step.target), 80)
-    case = session.case
+    name, case = one_line(label(step.target), 80), session.case
     if case is None:
         return f"{name}: no case is shown."
-    if step.mask and step.mask in case.masks:
+    mask = case.masks.get(step.mask) or case.masks.get(canonical(step.target))
+    if mask is not None:
         return f"{name}: its mask is empty, so there is nothing to show."
     if not case.complete:
         return f"{name}: its mask is not read yet."
-    if not step.mask and step.mask not in case.masks:
+    if step.kind in (StepKind.LOOKUP, StepKind.CONCLUDE):
         return f"{name}: this step has no mask."
     return f"{name}: this case has no mask for it."
 

@@ -28,6 +28,7 @@ from napari_ctvqa.widgets.words import (
     patient_line,
     record_flags,
     reference_line,
+    score_titles,
 )
 
 if TYPE_CHECKING:
@@ -146,8 +147,9 @@ class QuestionPanel(QWidget):
         predictions = session.predictions
         scores = {m: session.scores.get(m, {}).get(question.id) for m in predictions}
         self._options.show_options(question, scores, revealed=session.revealed)
+        titles = score_titles(session.benchmark)
         answers = [
-            Answer(session.runs[m], p, scores[m], session.revealed, session.answer_format)
+            Answer(session.runs[m], p, scores[m], session.revealed, session.answer_format, titles)
             for m, p in predictions.items()
         ]
         self._answers.show_answers(answers, _answers_note(session))
