@@ -106,8 +106,13 @@ class Grid:
             out[..., axis] = last - index[..., file_axis] if back else index[..., file_axis]
         return out
 
-    def file_slice(self, axis: int, index: int) -> tuple[int, int]:
-        """Return (file axis, 0-based file index) of one display slice along display ``axis``."""
+    def file_slice(self, axis: int, index: int) -> tuple[int, int] | None:
+        """Return (file axis, 0-based file index) of one display slice along display ``axis``.
+
+        None for a grid that is only drawn: its slices are no slices of the file.
+        """
+        if self.file is None:
+            return None
         back = self.flipped[axis]
         return self.file_axis_of[axis], self.shape_zyx[axis] - 1 - index if back else index
 

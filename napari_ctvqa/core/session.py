@@ -70,7 +70,8 @@ class MaskFocus:
 
     structure: str
     display_slice: int
-    file_slice: int
+    file_slice: int | None
+    """0-based, along the file's own axis; None where the picture is resampled (sheared CT)."""
     origin: str = ""
 
 

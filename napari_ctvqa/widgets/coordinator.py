@@ -491,7 +491,8 @@ class Coordinator(QObject):
         return None if mask is None or mask.region.empty else mask
 
     def _focus(self, mask: Mask, display_slice: int, step: EvidenceStep | None) -> None:
-        _, file_slice = mask.region.grid.file_slice(0, display_slice)
+        found = mask.region.grid.file_slice(0, display_slice)
+        file_slice = None if found is None else found[1]
         focus = MaskFocus(mask.structure, display_slice, file_slice, origin=mask.source.value)
         self.session.update(focus=focus, focused_step=step)
 

@@ -213,4 +213,6 @@ def test_an_affine_that_places_no_voxel_is_refused(affine, word):
 
 
 def test_a_display_grid_has_no_file():
-    assert Grid((2, 2, 2), np.eye(4)).file is None
+    grid = Grid((2, 2, 2), np.eye(4))
+    assert grid.file is None
+    assert grid.file_slice(0, 1) is None

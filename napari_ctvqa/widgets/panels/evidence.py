@@ -255,9 +255,12 @@ def _focus_line(session: Session) -> str:
         return _why_nothing_to_see(session, step) if step is not None else ""
     count = f" of {session.case.volume.display_grid.shape_zyx[0]}" if session.case else ""
     origin = f" · {one_line(focus.origin, 60)} mask" if focus.origin else ""
+    in_file = f"{focus.file_slice} in the file (from 0)"
+    if focus.file_slice is None:
+        in_file = "resampled for display: none of the file's"
     return (
         f"{label(focus.structure)}{origin} · slice {focus.display_slice + 1}{count} as shown, "
-        f"{focus.file_slice} in the file (from 0)"
+        f"{in_file}"
     )
 
 
