@@ -9,15 +9,24 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import platformdirs
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.demo import files, questions, results, tools
-from napari_ctvqa.demo.organs import paint_organs
+from napari_ctvqa.demo.hollow import paint_hollow_organs
+from napari_ctvqa.demo.lesions import paint_lesions
 from napari_ctvqa.demo.parameters import CASES, CaseParameters
 from napari_ctvqa.demo.scan import scanned
-from napari_ctvqa.demo.trunk import trunk
+from napari_ctvqa.demo.solid import paint_solid_organs
+from napari_ctvqa.demo.trunk import table, trunk
+from napari_ctvqa.demo.vessels import paint_vessels
+
+if TYPE_CHECKING:
+    from napari_ctvqa.demo.canvas import Canvas
 
 _MARKER = "demo.json"
 _ABANDONED_S = 3600.0
@@ -102,33 +111,43 @@ def _generate(parent: Path, root: Path) -> Path:
 
 
 def _write(root: Path) -> None:
-    boxes = {case.case_id: _write_case(root / "benchmark" / "ct", case) for case in CASES}
+    masks = {case.case_id: _write_case(root / "benchmark" / "ct", case) for case in CASES}
     asked = questions.questions()
     for name in ("results", "tool_cache"):
         (root / name).mkdir()
     files.write_json(root / "benchmark" / "test_qa.json", questions.question_file(asked))
     files.write_json(root / "benchmark" / "demo_notes.json", questions.notes(asked))
-    cache = tools.tool_cache(boxes, CASES)
+    cache = tools.tool_cache(masks, CASES)
     files.write_json(root / "tool_cache" / "benchmark_oracle_tool_cache.json", cache)
-    for model, content in results.result_files(asked, boxes).items():
+    for model, content in results.result_files(asked, masks).items():
         files.write_json(root / "results" / f"{model}.json", content)
     written = sorted(path for path in root.rglob("*") if path.is_file())
     sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in written}
     files.write_json(root / _MARKER, {"version": version(), "files": sizes})
 
 
-def _write_case(parent: Path, case: CaseParameters) -> dict[str, tools.BoxIJK]:
-    """Write CT and masks; return each mask's bounding box, as a segmenting tool reports it."""
+def _write_case(parent: Path, case: CaseParameters) -> tools.Masks:
+    """Write CT and masks; return what a segmenting tool reports of each mask."""
     folder = parent / case.case_id / "segmentations"
     folder.mkdir(parents=True)
-    canvas = trunk(case.habitus)
-    lesions = paint_organs(canvas, case)
-    files.write_ct(folder.parent / "ct.nii.gz", scanned(canvas, case, lesions))
-    boxes: dict[str, tools.BoxIJK] = {}
+    canvas, hu = phantom(case)
+    files.write_ct(folder.parent / "ct.nii.gz", hu)
+    written: dict[str, tools.Segmented] = {}
     for name, mask in sorted(canvas.masks.items()):
         if name in case.absent_masks:
             continue
         files.write_mask(folder / f"{name}.nii.gz", mask)
-        ends = [(s.start, s.stop - 1) for s in reversed(mask.box)]
-        boxes[name] = [list(corner) for corner in zip(*ends, strict=True)] if mask.voxels else []
-    return boxes
+        box = [end for side in reversed(mask.box) for end in (side.start, side.stop)]
+        written[name] = tools.Segmented(mask.voxels, box if mask.voxels else None)
+    return written
+
+
+def phantom(case: CaseParameters) -> tuple[Canvas, npt.NDArray[np.int16]]:
+    """Return one phantom: the canvas with its masks, and the CT in HU, (k, j, i)."""
+    canvas = trunk(case.habitus, case.phase)
+    lesions = paint_lesions(canvas, case)
+    paint_vessels(canvas, case)
+    paint_solid_organs(canvas, case, lesions)
+    paint_hollow_organs(canvas, case)
+    table(canvas.hu)
+    return canvas, scanned(canvas, case, lesions)

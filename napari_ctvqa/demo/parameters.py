@@ -27,12 +27,12 @@ def voxels_of(volume_cm3: float) -> int:
 
 @dataclass(frozen=True)
 class Organ:
-    """What is stated of one organ; ``hu`` is its mean without lesions.
+    """What is stated of one organ; ``hu`` is its mean without lesions, None for hollow organs.
 
     ``volume_cm3`` includes the lesions inside; None for structures that leave the field of view.
     """
 
-    hu: float
+    hu: float | None = None
     volume_cm3: float | None = None
 
 
@@ -81,13 +81,35 @@ class Habitus:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """What contrast medium does to tissues for which no mean is stated, HU.
+
+    The gains are differences from the stated mean of the organ around.
+    """
+
+    name: str
+    artery: float
+    vein: float
+    bowel_wall: float
+    heart_muscle: float
+    heart_chamber: float
+    renal_cortex_gain: float
+    renal_medulla_gain: float
+    liver_vessel_gain: float
+
+
+VENOUS = Phase("Venous", 160.0, 162.0, 96.0, 104.0, 152.0, 14.0, -40.0, 46.0)
+PLAIN = Phase("Non-contrast", 42.0, 41.0, 44.0, 46.0, 41.0, 0.5, -1.5, -1.0)
+
+
+@dataclass(frozen=True)
 class CaseParameters:
     """One phantom."""
 
     case_id: str
     sex: str
     age: int
-    contrast: str
+    phase: Phase
     scanner: str
     habitus: Habitus
     organs: Mapping[str, Organ]
@@ -98,14 +120,14 @@ class CaseParameters:
 
 
 _SEGMENTS_1 = {
-    "liver_segment_1": 36.0,
-    "liver_segment_2": 108.0,
-    "liver_segment_3": 122.0,
-    "liver_segment_4": 218.0,
-    "liver_segment_5": 226.0,
-    "liver_segment_6": 208.0,
-    "liver_segment_7": 256.0,
-    "liver_segment_8": 270.0,
+    "liver_segment_1": 38.4,
+    "liver_segment_2": 117.2,
+    "liver_segment_3": 131.5,
+    "liver_segment_4": 236.8,
+    "liver_segment_5": 245.3,
+    "liver_segment_6": 224.6,
+    "liver_segment_7": 277.1,
+    "liver_segment_8": 291.9,
 }
 _SEGMENTS_2 = {
     "liver_segment_1": 40.0,
@@ -119,36 +141,41 @@ _SEGMENTS_2 = {
 }
 
 
-def _segments(volumes_cm3: Mapping[str, float], hu: float) -> dict[str, Organ]:
-    return {name: Organ(hu, volume) for name, volume in volumes_cm3.items()}
+def _parts(volumes_cm3: Mapping[str, float]) -> dict[str, Organ]:
+    """Return parts of an organ: their volumes are stated, a mean only of the whole organ."""
+    return {name: Organ(volume_cm3=volume) for name, volume in volumes_cm3.items()}
 
 
 FIRST_CASE = CaseParameters(
     case_id="DEMO_0001",
     sex="Male",
     age=61,
-    contrast="Venous",
+    phase=VENOUS,
     scanner="phantom",
     habitus=Habitus(seed=11),
     organs={
-        "liver": Organ(118.4, math.fsum(_SEGMENTS_1.values())),
-        **_segments(_SEGMENTS_1, 118.4),
-        "spleen": Organ(113.6, 212.7),
+        "liver": Organ(113.8, math.fsum(_SEGMENTS_1.values())),
+        **_parts(_SEGMENTS_1),
+        "spleen": Organ(107.2, 212.7),
         "kidney_left": Organ(171.3, 186.4),
         "kidney_right": Organ(168.2, 151.8),
-        "pancreas": Organ(94.7, 74.6),
-        "pancreas_head": Organ(94.7, 34.2),
-        "pancreas_body": Organ(94.7, 22.9),
-        "pancreas_tail": Organ(94.7, 17.5),
+        "pancreas": Organ(86.4, 74.6),
+        "pancreas_head": Organ(None, 34.2),
+        "pancreas_body": Organ(None, 22.9),
+        "pancreas_tail": Organ(None, 17.5),
         "gall_bladder": Organ(11.8, 31.4),
-        "stomach": Organ(-118.0, 318.5),
-        "adrenal_gland_left": Organ(72.0, 4.9),
-        "adrenal_gland_right": Organ(70.0, 4.2),
-        "duodenum": Organ(48.0, 62.3),
-        "aorta": Organ(157.9),
-        "postcava": Organ(141.2),
-        "portal_vein_and_splenic_vein": Organ(162.5),
-        "colon": Organ(-110.0),
+        "stomach": Organ(None, 408.5),
+        "adrenal_gland_left": Organ(54.0, 4.9),
+        "adrenal_gland_right": Organ(52.0, 4.2),
+        "duodenum": Organ(None, 62.3),
+        "aorta": Organ(143.6),
+        "postcava": Organ(128.4),
+        "portal_vein_and_splenic_vein": Organ(139.7),
+        "colon": Organ(),
+        "intestine": Organ(),
+        "esophagus": Organ(),
+        "celiac_trunk": Organ(),
+        "superior_mesenteric_artery": Organ(),
     },
     lesions=(
         Lesion(
@@ -156,7 +183,7 @@ FIRST_CASE = CaseParameters(
             masks=("liver_lesion",),
             organ="liver",
             centre_mm=(-96.0, 18.0),
-            centre_slice=76,
+            centre_slice=86,
             semi_mm=(21.0, 17.0, 18.0),
             hu=61.5,
             shares={"liver_segment_7": 1.0},
@@ -167,7 +194,7 @@ FIRST_CASE = CaseParameters(
             masks=("liver_lesion",),
             organ="liver",
             centre_mm=(-84.0, -48.0),
-            centre_slice=67,
+            centre_slice=75,
             semi_mm=(12.5, 10.5, 12.0),
             hu=66.0,
             shares={"liver_segment_5": 0.5, "liver_segment_8": 0.5},
@@ -225,28 +252,32 @@ SECOND_CASE = CaseParameters(
     case_id="DEMO_0002",
     sex="Female",
     age=54,
-    contrast="Non-contrast",
+    phase=PLAIN,
     scanner="phantom",
     habitus=Habitus(width=0.97, depth=1.03, fat_mm=9.0, seed=23),
     organs={
         "liver": Organ(41.6, math.fsum(_SEGMENTS_2.values())),
-        **_segments(_SEGMENTS_2, 41.6),
+        **_parts(_SEGMENTS_2),
         "spleen": Organ(56.2, 402.8),
         "kidney_left": Organ(31.8, 148.3),
         "kidney_right": Organ(32.6, 161.7),
         "pancreas": Organ(38.4, 66.8),
-        "pancreas_head": Organ(38.4, 27.6),
-        "pancreas_body": Organ(38.4, 22.1),
-        "pancreas_tail": Organ(38.4, 17.1),
+        "pancreas_head": Organ(None, 27.6),
+        "pancreas_body": Organ(None, 22.1),
+        "pancreas_tail": Organ(None, 17.1),
         "gall_bladder": Organ(9.4, 26.7),
-        "stomach": Organ(-96.0, 274.2),
+        "stomach": Organ(None, 344.2),
         "adrenal_gland_left": Organ(18.0, 4.4),
         "adrenal_gland_right": Organ(17.0, 4.0),
-        "duodenum": Organ(31.0, 58.1),
+        "duodenum": Organ(None, 58.1),
         "aorta": Organ(41.2),
         "postcava": Organ(38.7),
         "portal_vein_and_splenic_vein": Organ(39.5),
-        "colon": Organ(-120.0),
+        "colon": Organ(),
+        "intestine": Organ(),
+        "esophagus": Organ(),
+        "celiac_trunk": Organ(),
+        "superior_mesenteric_artery": Organ(),
     },
     lesions=(
         Lesion(

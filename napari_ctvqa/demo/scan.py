@@ -48,9 +48,8 @@ def _meet_means(
     hu: Field, canvas: Canvas, case: CaseParameters, lesions: Mapping[str, Painted]
 ) -> None:
     """Shift each organ without its lesions, and each lesion, to its stated mean."""
-    parts = {name for name in case.organs if name.startswith(("liver_segment", "pancreas_"))}
     for name, organ in case.organs.items():
-        if name in parts or name not in canvas.masks:
+        if organ.hu is None:
             continue
         mask = canvas.masks[name]
         own = mask.crop.copy()

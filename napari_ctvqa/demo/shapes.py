@@ -42,7 +42,7 @@ def smooth_min(a: Field, b: Field, round_mm: float) -> Field:
     return np.minimum(a, b) - blend * blend * np.float32(0.25 / round_mm)
 
 
-def path(points: Sequence[Point], spacing_mm: float = 7.0) -> npt.NDArray[np.float64]:
+def path(points: Sequence[Sequence[float]], spacing_mm: float = 7.0) -> npt.NDArray[np.float64]:
     """Return a smooth curve through ``points``: x, y, z and further columns such as radius."""
     knots = np.asarray(points, float)
     padded = np.vstack([2 * knots[0] - knots[1], knots, 2 * knots[-1] - knots[-2]])
@@ -74,19 +74,20 @@ class Tube:
         along: bool = False,
         spacing_mm: float = 7.0,
     ) -> None:
-        curve = path([tuple(p) for p in points], spacing_mm)  # type: ignore[misc]
-        radius = curve[:, 3]
-        reach = float(radius.max()) + margin_mm
-        low, high = curve[:, :3].min(0), curve[:, :3].max(0)
+        self.curve = path([tuple(p) for p in points], spacing_mm)
+        """Points of x, y, z, radius in mm."""
+        steps = np.linalg.norm(np.diff(self.curve[:, :3], axis=0), axis=1)
+        self.travelled_mm = np.concatenate([[0.0], np.cumsum(steps)])
+        """How far along the curve each of its points lies."""
+        reach = float(self.curve[:, 3].max()) + margin_mm
+        low, high = self.curve[:, :3].min(0), self.curve[:, :3].max(0)
         self.box: Box = space.box(tuple(low), tuple(high), reach)
         shape = tuple(s.stop - s.start for s in self.box)
         self.level: Field = np.full(shape, FAR_MM, np.float32)
-        self.along_mm: Field | None = np.zeros(shape, np.float32) if along else None
-        travelled = 0.0
-        for a, b in itertools.pairwise(curve):
-            self._add(space, a, b, margin_mm, travelled)
-            travelled += float(np.linalg.norm((b - a)[:3]))
-        self.length_mm = travelled
+        self.along_mm: Field = np.zeros(shape if along else (0, 0, 0), np.float32)
+        """Empty unless asked for."""
+        for n, (a, b) in enumerate(itertools.pairwise(self.curve)):
+            self._add(space, a, b, margin_mm, self.travelled_mm[n])
 
     def _add(
         self,
@@ -120,7 +121,7 @@ class Tube:
         dx += dz
         distance = np.sqrt(dx, out=dx)
         distance -= np.float32(a[3]) + t * step[3]
-        if self.along_mm is not None:
+        if self.along_mm.size:
             nearer = distance < self.level[inner]
             self.along_mm[inner][nearer] = np.float32(travelled_mm) + t[nearer] * length
         np.minimum(self.level[inner], distance, out=self.level[inner])

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.demo import values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from napari_ctvqa.demo.parameters import CaseParameters
 
-BoxIJK = list[list[int]]
-"""First and last voxel of a mask, both inside, each i, j, k."""
+
+@dataclass(frozen=True)
+class Segmented:
+    """What the painter knows of a mask: how many voxels, and the box around them.
+
+    ``bbox_ijk`` is i0, i1, j0, j1, k0, k1: first voxel and one past the last, None when empty.
+    """
+
+    voxels: int
+    bbox_ijk: list[int] | None
+
+
+Masks = Mapping[str, Segmented]
+"""The mask files of one case, by structure."""
 
 ALIASES = {
     "liver_tumor": "liver_lesion",
@@ -31,82 +45,85 @@ _UNITS = {
 }
 
 KNOWLEDGE = {
-    "splenomegaly": (
-        "Spleen volume up to 314.5 cm³ is normal; above: mild to 500, moderate to 800, "
-        "severe beyond 800 cm³.",
+    "splenomegaly detection threshold": (
+        "A spleen of more than 314.5 cm³ is enlarged.",
         "Bezerra 2005, AJR 184(5):1510",
     ),
-    "fatty liver": (
+    "splenomegaly grade mild moderate severe": (
+        "Spleen volume below 314.5 cm³ is normal, to 500 cm³ mildly, to 800 cm³ moderately, "
+        "beyond severely enlarged.",
+        "Bezerra 2005, AJR 184(5):1510",
+    ),
+    "fatty liver ratio on non-contrast CT": (
         "On non-contrast CT a liver-to-spleen attenuation ratio below 1.0 suggests steatosis.",
         "PMC3377794",
     ),
-    "steatosis grade": (
+    "hepatic steatosis grade": (
         "G0: at least 58 HU and ratio at least 1.0; G1: 51–57 HU or 0.8–1.0; "
         "G2: 39–50 HU or 0.5–0.8; G3: below 39 HU or below 0.5.",
         "Kodama 2007, Radiology 245(1):95",
     ),
-    "pancreatic steatosis": (
+    "pancreatic steatosis ratio": (
         "A pancreas-to-spleen attenuation ratio below 0.70 suggests pancreatic steatosis.",
         "PMC8833002",
     ),
-    "kidney lesion type": (
+    "kidney lesion type cyst or solid tumor": (
         "Mean attenuation above 34.8 HU speaks for a solid tumour, at or below it for a cyst.",
         "AJR 2017, 10.2214/AJR.16.17119",
     ),
-    "pancreatic tumor staging": (
+    "pancreatic tumor staging by diameter": (
         "T1 up to 2 cm, T2 above 2 to 4 cm, T3 above 4 cm, T4 with invasion of large arteries.",
         "AJCC 8th edition",
     ),
-    "pdac or pnet": (
+    "pdac or pnet classification": (
         "PDAC is hypoattenuating with irregular margins, mostly in the head; "
         "PNET is iso- or hyperattenuating and well circumscribed.",
         "NCCN 2024",
     ),
-    "renal mass": (
+    "renal mass by hu simple cyst": (
         "Simple cyst −10 to 20 HU; 20 to 70 HU indeterminate; above 70 HU hyperattenuating.",
         "Bosniak v2019",
     ),
 }
+"""What the invented agent looks up, and what it is told: text and source."""
 
 
-def segment(case: CaseParameters, target: str, boxes: Mapping[str, BoxIJK]) -> dict[str, Any]:
-    """Return what segmenting a target gives: found or not, voxels, bounding box."""
+def segment(case: CaseParameters, target: str, masks: Masks) -> dict[str, Any]:
+    """Return what segmenting a target gives; an empty mask is found, with no voxel."""
     name = ALIASES.get(target, target)
-    if name not in values.structures(case):
+    if name not in masks:
         return {
             "mask_found": False,
-            "error": f"no mask for '{target}'",
-            "available_targets": list(values.structures(case)),
+            "error": f"no mask for {target}",
+            "available_targets": sorted(masks),
         }
-    box = boxes[name]
     return {
-        "mask_found": bool(box),
-        "voxel_count": _voxels(case, name, box),
-        "bbox_ijk": box or None,
+        "mask_found": True,
+        "voxel_count": _voxels(case, name, masks[name]),
+        "bbox_ijk": masks[name].bbox_ijk,
         "region_id": name,
     }
 
 
-def _voxels(case: CaseParameters, name: str, box: BoxIJK) -> int | None:
-    """Return the voxel count where the parameters state a volume; 0 for an empty mask."""
-    if not box:
-        return 0
+def _voxels(case: CaseParameters, name: str, painted: Segmented) -> int:
+    """Return the count that the parameters give; the painter's where they state no volume."""
     try:
         return values.voxel_count(case, name)
     except KeyError:
-        return None
+        return painted.voxels
 
 
 def measure(case: CaseParameters, target: str, kind: str) -> dict[str, Any]:
-    """Return one measurement, or the failure result where it cannot be made."""
+    """Return one measurement by the parameters, or the failure result."""
     name = ALIASES.get(target, target)
     if kind not in _UNITS:
-        return {"error": f"unknown measurement type '{kind}'"}
-    if name not in values.structures(case):
-        return {"error": f"no mask for '{target}'"}
-    value = _value(case, name, kind)
+        return {"error": f"unknown measurement_type '{kind}', known: {', '.join(_UNITS)}"}
+    try:
+        value = _value(case, name, kind)
+    except KeyError:
+        return {"error": f"no mask for {target}"}
     if value is None:
-        return {"error": f"'{kind}' cannot be measured on '{target}'"}
+        return {"error": f"{kind} of {target}: cannot be measured"}
     return {
         "value": value,
         "unit": _UNITS[kind],
@@ -117,11 +134,12 @@ def measure(case: CaseParameters, target: str, kind: str) -> dict[str, Any]:
 
 
 def _value(case: CaseParameters, name: str, kind: str) -> float | int | None:
+    """Return what the parameters say; None where they say nothing of the kind."""
     if values.is_lesion_mask(case, name):
         return _lesion_value(case, name, kind)
-    if kind == "volume_cm3" and case.organs[name].volume_cm3 is not None:
-        return round(values.volume_cm3(case, name), 1)
-    return round(values.mean_hu(case, name), 1) if kind == "mean_hu" else None
+    organ = case.organs[name]
+    stated = {"volume_cm3": organ.volume_cm3, "mean_hu": organ.hu}.get(kind)
+    return None if stated is None else round(stated, 1)
 
 
 def _lesion_value(case: CaseParameters, name: str, kind: str) -> float | int | None:
@@ -140,25 +158,21 @@ def _lesion_value(case: CaseParameters, name: str, kind: str) -> float | int | N
     }[kind]
 
 
-def lookup(topic: str) -> dict[str, Any]:
+def lookup(query: str) -> dict[str, Any]:
     """Return one entry of the knowledge base."""
-    text, source = KNOWLEDGE[topic]
+    text, source = KNOWLEDGE[query]
     return {"results": [{"text": text, "source": source}]}
 
 
-def tool_cache(
-    boxes: Mapping[str, Mapping[str, BoxIJK]], cases: tuple[CaseParameters, ...]
-) -> dict[str, Any]:
+def tool_cache(painted: Mapping[str, Masks], cases: Sequence[CaseParameters]) -> dict[str, Any]:
     """Return the tool cache of all cases in DeepTumorVQA's layout."""
     cache = {}
     for case in cases:
-        targets = [
-            *values.structures(case),
-            *(a for a, n in ALIASES.items() if n in values.structures(case)),
-        ]
+        masks = painted[case.case_id]
+        targets = sorted({*masks, *(a for a, name in ALIASES.items() if name in masks)})
         measured = {target: _all_measures(case, target) for target in targets}
         cache[case.case_id] = {
-            "segment": {t: segment(case, t, boxes[case.case_id]) for t in targets},
+            "segment": {target: segment(case, target, masks) for target in targets},
             "measure": {target: kinds for target, kinds in measured.items() if kinds},
         }
     return {"cache": cache}

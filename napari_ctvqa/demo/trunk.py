@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from napari_ctvqa.demo.canvas import Canvas, Owner
-from napari_ctvqa.demo.parameters import SHAPE_KJI, Habitus
+from napari_ctvqa.demo.parameters import SHAPE_KJI, Habitus, Phase
 from napari_ctvqa.demo.shapes import Tube, ellipsoid, smooth_max, smooth_min
 from napari_ctvqa.demo.space import (
     Box,
@@ -52,7 +52,10 @@ def _diaphragm(x: Field, y: Field) -> Field:
     left = ((x - 66) / 76) ** 2 + ((y + 8) / 88) ** 2
     height_right = 266 - 26 * right - 42 * right**3
     height_left = 252 - 26 * left - 40 * left**3
-    return np.clip(np.maximum(height_right, height_left), 150, 270)
+    middle = 244 - 26 * ((x - 8) / 46) ** 2 - 20 * ((y + 38) / 74) ** 2
+    sides = smooth_max(height_right, height_left, 22)
+    height: Field = np.clip(smooth_max(sides, middle, 16), 140, 270)
+    return height
 
 
 def hull(habitus: Habitus) -> Hull:
@@ -66,10 +69,10 @@ def hull(habitus: Habitus) -> Hull:
     half_x = 139 * waist + 4 * up
     front = np.where(y < -10, 84 - 8 * up, 80 + 0 * up)
     cavity = _ring(x, y + 10, half_x, front, 2.35)
-    furrow = 9 * np.exp(-((x / 16) ** 2)) * (y > 0)
-    fat = np.float32(habitus.fat_mm) + 5 * (1 - up) * np.exp(-(((y - 20) / 60) ** 2))
-    skin = _ring(x, y + 9, half_x + 25 + fat, np.where(y < -9, 103, 105) + 0.8 * fat, 2.3)
-    skin = smooth_max(skin, y - 92, 30.0) + furrow
+    furrow = 4 * np.exp(-((x / 14) ** 2)) * (y > 0)
+    fat = np.float32(habitus.fat_mm) + 6 * (1 - up) * np.exp(-(((y - 20) / 60) ** 2))
+    skin = _ring(x, y + 9, half_x + 29 + fat, np.where(y < -9, 109, 119) + 0.8 * fat, 2.25)
+    skin = smooth_max(skin, y - 103, 26.0) + furrow
     rectus = 3.5 * np.exp(-(((np.abs(x) - 32) / 20) ** 4)) * (y < -40)
     linea = -7 * np.exp(-((x / 5) ** 2)) * (y < -40)
     flank = 4 * np.exp(-((y / 45) ** 2))
@@ -81,17 +84,19 @@ def hull(habitus: Habitus) -> Hull:
 def grain_texture(seed: int) -> Field:
     """Return zero-mean texture of unit spread, with structure of some 5 mm."""
     rng = np.random.default_rng(seed)
-    coarse = rng.standard_normal((61, 129, 129), np.float32)
-    for axis in (1, 2):
-        coarse = (coarse + np.roll(coarse, 1, axis)) / np.float32(np.sqrt(2))
-    return upsampled(coarse, (2, 2, 2))
+    coarse = rng.standard_normal((SHAPE_KJI[0], 129, 129), np.float32)
+    for axis in (0, 1, 2):
+        coarse = (coarse + np.roll(coarse, 1, axis)) * np.float32(np.sqrt(0.5))
+    return upsampled(coarse, (1, 2, 2))
 
 
-def trunk(habitus: Habitus) -> Canvas:
+def trunk(habitus: Habitus, phase: Phase) -> Canvas:
     """Return a canvas with everything but the organs; its cavity is fat that organs may take."""
     space = bent_space(habitus.seed)
     surfaces = hull(habitus)
-    canvas = Canvas.blank(space, surfaces.cavity, surfaces.dome, grain_texture(habitus.seed + 7))
+    canvas = Canvas.blank(
+        space, surfaces.cavity, surfaces.dome, grain_texture(habitus.seed + 7), phase
+    )
     _outline(canvas, surfaces)
     _back_muscles(canvas)
     _ribs(canvas)
@@ -108,15 +113,18 @@ def _outline(canvas: Canvas, surfaces: Hull) -> None:
     cavity = inside & (surfaces.cavity < 0)
     canvas.fill(WHOLE, inside, FAT_HU + 9 * grain, Owner.FAT)
     canvas.tint(WHOLE, inside & (surfaces.skin > -2.2), 12.0)
-    layers = np.sin(surfaces.cavity * np.float32(2 * np.pi / 4.6)) > 0.93
-    flesh = MUSCLE_HU + 7 * grain - 70 * layers
+    layers = np.sin(surfaces.cavity * np.float32(2 * np.pi / 4.6) - 1.2) > 0.86
+    flesh = MUSCLE_HU + 8 * grain - 90 * layers
     canvas.fill(WHOLE, wall, flesh, Owner.WALL)
     canvas.fill(WHOLE, cavity, FAT_HU + 10 * grain, Owner.CAVITY)
 
 
 def _muscle(canvas: Canvas, box: Box, level: Field) -> None:
     """Paint a muscle with fat strands between its bundles, inside the body only."""
-    selection = (level < 0) & (canvas.owner[box] != Owner.AIR)
+    owner = canvas.owner[box]
+    sheath = (level >= 0) & (level < 1.6) & (owner == Owner.WALL)
+    canvas.tint(box, sheath, FAT_HU + 30)
+    selection = (level < 0) & (owner != Owner.AIR)
     streaks = canvas.grain[box] * 9 - 60 * (canvas.grain[box] < -2.0)
     canvas.fill(box, selection, MUSCLE_HU + streaks, Owner.WALL)
 
@@ -127,15 +135,15 @@ def _back_muscles(canvas: Canvas) -> None:
             (min(side * 4, side * 66), 35, -20), (max(side * 4, side * 66), 95, 320)
         )
         x, y, z = canvas.space.at(box)
-        erector = ellipsoid((x, y, 0 * z), (side * 29, 72, 0), (27, 16, 20))
         lower = np.clip((150 - z) / 150, 0, 1)
-        lumborum = ellipsoid((x, y, 0 * z), (side * 54, 52, 0), (14, 9, 12)) + 12 * (z > 130)
-        _muscle(canvas, box, erector)
-        _muscle(canvas, box, lumborum)
-        centre = side * (27 + 15 * lower)
-        radius = 5 + 19 * lower**0.8
-        psoas = np.hypot(x - centre, (y - 40) * 1.05) - radius
-        _muscle(canvas, box, np.where(z < 146, psoas, 1))
+        iliocostal = ellipsoid((x, y, 0 * z), (side * 41, 72, 0), (20, 14, 16), side * -14)
+        longissimus = ellipsoid((x, y, 0 * z), (side * 20, 77, 0), (16.5, 15, 15))
+        lumborum = ellipsoid((x, y, 0 * z), (side * 52, 57, 0), (14, 8, 11), side * -24)
+        for muscle in (iliocostal, longissimus, lumborum + 12 * (z > 134)):
+            _muscle(canvas, box, muscle)
+        radius = 4 + 15 * lower**0.8
+        psoas = np.hypot(x - side * (29 + 11 * lower), (y - 38) * 0.94) - radius
+        _muscle(canvas, box, np.where(z < 150, psoas, 9))
 
 
 def _ribs(canvas: Canvas) -> None:
@@ -146,14 +154,14 @@ def _ribs(canvas: Canvas) -> None:
     turn = (zs - 0.52 * ys - 92) / _RIB_PITCH_MM
     number = np.round(turn)
     across = (turn - number) * _RIB_PITCH_MM * 0.88
-    level = np.sqrt((across / 6.2) ** 2 + ((depth - 5.0) / 4.2) ** 2)
+    level = np.sqrt((across / 5.8) ** 2 + ((depth - 5.0) / 3.7) ** 2)
     reach = np.select([number < 0, number == 0, number == 1, number == 2], [200, 30, 0, -40], -200)
     bone = (level < 1) & (ys > reach) & (np.abs(xs) > 28)
     margin = zs - (150 + 62 * np.exp(-((xs / 60) ** 2)))
     gristle = bone & (ys < -52)
     bone &= ~gristle
     gristle &= margin > 0
-    values = np.where(level > 0.62, 620.0, 260.0) + 60 * canvas.grain[where]
+    values = np.where(level > 0.6, 560.0, 240.0) + 60 * canvas.grain[where]
     values[gristle] = 105.0
     sternum = (np.abs(xs) < 17) & (ys < -40) & (zs > 226) & (np.abs(depth - 5.5) < 5)
     values[sternum] = np.where(np.abs(depth[sternum] - 5.5) > 3.4, 420.0, 190.0)
@@ -173,27 +181,35 @@ def _chest(canvas: Canvas) -> None:
     heart = ellipsoid((x, y, z), (22, -40, 296), (66, 50, 42), -20)
     sac = smooth_min(middle, heart - 7, 18)
     above = cavity & (dome > 0)
-    canvas.fill(box, above, FAT_HU + 9 * canvas.grain[box], Owner.WALL)
-    canvas.fill(box, cavity & (np.abs(dome - 0.5) < 1.7), 52.0, Owner.WALL)
-    lung = above & (dome > 2.2) & (sac > 0) & (inset < -1.5)
+    canvas.tint(box, above, FAT_HU + 9 * canvas.grain[box])
+    passage = np.minimum(middle, np.hypot(x + 25, y - 0) - 17) < 0
+    canvas.fill(box, cavity & (np.abs(dome - 0.5) < 1.6) & ~passage, 55.0, Owner.WALL)
+    lung = above & (dome > 3.0) & (sac > 0) & (inset < -2.0)
     gravity = np.clip(y / 100, -1, 1) * 25
     canvas.fill(box, lung, -865 + gravity + 14 * canvas.grain[box], Owner.LUNG)
-    muscle = (heart < 0) & (canvas.owner[box] == Owner.WALL) & (dome > 2.2) & (inset < 0)
-    chambers = heart + 9 + 2 * canvas.grain[box] > 0
-    canvas.tint(box, muscle, np.where(chambers, 98.0, 148.0).astype(np.float32))
+    muscle = (heart < 0) & above & (dome > 2.2)
+    wall_mm = 8 + 3 * np.sin(x * 0.07 + 1.0) + canvas.grain[box]
+    septum = np.abs(0.72 * (x - 20) + 0.69 * (y + 42) - 0.2 * (z - 290)) < 4.5
+    flesh = (heart > -wall_mm) | septum
+    canvas.fill(
+        box,
+        muscle,
+        np.where(flesh, canvas.phase.heart_muscle, canvas.phase.heart_chamber),
+        Owner.TAKEN,
+    )
     _lung_vessels(canvas)
 
 
 def _lung_vessels(canvas: Canvas) -> None:
     rng = np.random.default_rng(5)
     for side in (-1.0, 1.0):
-        for _ in range(34):
+        for _ in range(80):
             root = np.array([side * 42, 8.0, 318.0]) + rng.normal(0, 7, 3)
             aim = np.array(
                 [side * rng.uniform(45, 128), rng.uniform(-78, 66), rng.uniform(196, 268)]
             )
             middle = (root + aim) / 2 + rng.normal(0, 9, 3)
-            wide = rng.uniform(2.4, 4.2)
+            wide = rng.uniform(2.4, 5.0)
             points = [(*root, wide), (*middle, wide * 0.62), (*aim, 0.7)]
             tube = Tube(canvas.space, points, margin_mm=2.0, spacing_mm=16.0)
             inside = (tube.level < 0) & (canvas.owner[tube.box] == Owner.LUNG)
@@ -209,8 +225,8 @@ def _spine(canvas: Canvas) -> None:
     body = ellipsoid((x / waist, y, 0 * z), (0, 37, 0), (23, 16.5, 19))
     body = np.maximum(body, -ellipsoid((x, y, 0 * z), (0, 61, 0), (13, 10.5, 12)))
     bony = np.abs(along) < 12.6
-    end_plate = np.abs(along) > 10.9
-    values = np.where((body > -2.0) | end_plate, 390.0, 175.0) + 34 * grain
+    end_plate = np.abs(along) > 11.3
+    values = np.select([body > -2.0, end_plate], [390.0, 285.0], 172.0) + 34 * grain
     canvas.fill(box, (body < 0) & bony, values, Owner.WALL)
     canvas.fill(box, (body < 0.8) & ~bony, 84.0, Owner.WALL)
     arch = _arch(x, y, along)
@@ -239,7 +255,7 @@ def _arch(x: Field, y: Field, along: Field) -> Field:
     arch = np.minimum(arch, _rod(side, y, along, (17, 64, 2), (1, 74, -5)) - 4.2)
     arch = np.minimum(arch, _rod(side, y, along, (1, 74, -4), (0, 90, -9)) - 3.6)
     arch = np.minimum(arch, _rod(side, y, along, (17, 62, 4), (36, 68, 6)) - 3.9)
-    facets: Field = _rod(side, y, along, (18, 65, -14), (18, 66, 10)) - 5.2
+    facets: Field = _rod(side, y, along, (18, 65, -14), (18, 66, 10)) - 4.5
     whole: Field = np.minimum(arch, facets)
     return whole
 
@@ -253,7 +269,7 @@ def _pelvis(canvas: Canvas) -> None:
             (side * 124, 2, 16, 6),
             (side * 124, -24, -2, 8),
         ]
-        for lift in (0.0, -12.0, -24.0):
+        for lift in (0.0, -6.0, -12.0, -18.0, -24.0):
             rim = [(x, y, z + lift, r) for x, y, z, r in points]
             tube = Tube(canvas.space, rim, margin_mm=2.0)
             values = np.where(tube.level > -2.2, 560.0, 230.0) + 40 * canvas.grain[tube.box]
@@ -263,12 +279,12 @@ def _pelvis(canvas: Canvas) -> None:
 def table(hu: Field) -> None:
     """Lay the patient on a table: mattress and two thin shells, where there is air."""
     x, y, _ = axes_mm()
-    top = 97 + (x[None, :] ** 2) / 1500
+    top = 105 + (x[None, :] ** 2) / 1300
     below = y[:, None] - top
     reach = np.abs(x)[None, :] < 176
     air = hu < -900
-    for low, high, value in ((0.0, 9.0, -930.0), (9.0, 11.2, -180.0), (23.0, 25.2, -230.0)):
+    for low, high, value in ((0.0, 9.0, -930.0), (9.0, 12.0, 480.0), (24.0, 27.0, 360.0)):
         part = (below >= low) & (below < high) & reach
         hu[air & part[None]] = value
-    foam = (below >= 11.2) & (below < 23.0) & reach
+    foam = (below >= 12.0) & (below < 24.0) & reach
     hu[air & foam[None]] = -960.0

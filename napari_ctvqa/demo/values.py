@@ -50,7 +50,10 @@ def voxel_count(case: CaseParameters, structure: str) -> int:
 def mean_hu(case: CaseParameters, structure: str) -> float:
     """Return an organ's stated mean without lesions, or the volume-weighted mean of lesions."""
     if not is_lesion_mask(case, structure):
-        return case.organs[structure].hu
+        hu = case.organs[structure].hu
+        if hu is None:
+            raise KeyError(f"no mean HU is stated of {structure}")
+        return hu
     lesions = lesions_of(case, structure)
     total = math.fsum(voxels_of(lesion.volume_cm3) for lesion in lesions)
     return math.fsum(lesion.hu * voxels_of(lesion.volume_cm3) for lesion in lesions) / total
