@@ -303,8 +303,14 @@ SECOND_CASE = CaseParameters(
             bump=0.02,
         ),
     ),
-    empty_masks=("liver_lesion", "kidney_tumor", "pancreatic_lesion", "pancreatic_pdac"),
-    absent_masks=("pancreatic_pnet", "colon_lesion"),
+    empty_masks=(
+        "liver_lesion",
+        "kidney_tumor",
+        "pancreatic_lesion",
+        "pancreatic_pdac",
+        "pancreatic_pnet",
+    ),
+    absent_masks=("colon_lesion",),
 )
 
 CASES = (FIRST_CASE, SECOND_CASE)

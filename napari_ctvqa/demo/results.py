@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.demo.agent import LESION_TYPE, SPLENOMEGALY, Answer, Script
+from napari_ctvqa.demo.metrics import mc_metrics
 from napari_ctvqa.demo.parameters import FIRST_CASE, SECOND_CASE
 
 if TYPE_CHECKING:
@@ -197,7 +198,6 @@ _MISTAKES: dict[tuple[str, str], Play] = {
     (_FIRST, "outlier"): _loop,
     (_FIRST, "staging"): _cut_off,
     (_FIRST, "lesion-type"): _wrong_lesion,
-    (_SECOND, "exists:pancreatic_pnet"): _missing_mask_as_no,
     (_SECOND, "exists:colon_lesion"): _missing_mask_as_no,
     (_SECOND, "exists:pancreatic_pdac"): _cannot_determine,
     (_SECOND, "splenomegaly"): _threshold_ignored,
@@ -254,6 +254,6 @@ def result_files(asked: Sequence[Asked], painted: Mapping[str, Masks]) -> dict[s
         agent.append({**_record(item, raw), "trajectory": trajectory})
     direct = [_record(item, _direct(item)) for item in asked]
     return {
-        "demo-agent": {"n_processed": len(agent), "results": agent},
-        "demo-direct": {"n_processed": len(direct), "results": direct},
+        model: {"metrics": mc_metrics(rows), "n_processed": len(rows), "results": rows}
+        for model, rows in (("demo-agent", agent), ("demo-direct", direct))
     }
