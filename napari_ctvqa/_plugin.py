@@ -44,7 +44,7 @@ def read_case_layers(path: Any) -> list[LayerData]:
     from napari_ctvqa.widgets.layer_data import layer_data
 
     only = path if isinstance(path, str) else path[0]
-    return layer_data(read_case(find_case(Path(only))))
+    return layer_data(read_case(find_case(Path(only)), label_maps=True))
 
 
 def sample_demo() -> list[LayerData]:

@@ -82,8 +82,10 @@ def read_masks(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def read_case(files: CaseFiles, *, wanted: Collection[str] | None = None) -> Case:
-    """Read a CT and its masks, without label maps: for work that draws nothing.
+def read_case(
+    files: CaseFiles, *, wanted: Collection[str] | None = None, label_maps: bool = False
+) -> Case:
+    """Read a CT and its masks at once, with ``label_maps`` where the case is to be drawn.
 
     With ``wanted`` only those structures are read, and the case is not ``complete``.
 
@@ -93,17 +95,19 @@ def read_case(files: CaseFiles, *, wanted: Collection[str] | None = None) -> Cas
         When the CT cannot be used. A bad mask only becomes one of ``problems``.
     """
     volume = read_volume(_ct(files))
-    return case_of(files, volume, read_masks(files, volume, wanted=wanted), wanted is None)
+    painter = CasePainter(volume.display_grid, len(files.masks)) if label_maps else None
+    growing = _GrowingCase(files, volume, painter)
+    growing.add(read_masks(files, volume, wanted=wanted))
+    growing.check_sides()
+    return growing.case(complete=wanted is None)
 
 
-def case_of(
-    files: CaseFiles, volume: Volume, found: Iterable[Mask | MaskProblem], complete: bool = True
-) -> Case:
+def case_of(files: CaseFiles, volume: Volume, found: Iterable[Mask | MaskProblem]) -> Case:
     """Return the case of a CT and what was found for it, checked, without label maps."""
     growing = _GrowingCase(files, volume)
     growing.add(found)
     growing.check_sides()
-    return growing.case(complete=complete)
+    return growing.case(complete=True)
 
 
 def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Generator[Case, None, None]:

@@ -427,6 +427,18 @@ def test_more_than_255_masks_need_wider_labels(tmp_path, small):
     assert case.masks["thing 7"].region.empty
 
 
+def test_a_case_read_at_once_is_painted_only_when_asked(phantom_case):
+    files = find_case(phantom_case)
+    assert read_case(files).label_maps == {}
+    painted = read_case(files, label_maps=True).label_maps
+    grown = list(open_steps(files))[-1].label_maps
+    assert set(painted) == {"organs", "lesions"}
+    for group, label_map in painted.items():
+        structures = dict(label_map.structures)
+        assert set(structures.values()) == set(grown[group].structures.values())
+        assert np.count_nonzero(label_map.array_zyx) == np.count_nonzero(grown[group].array_zyx)
+
+
 def test_wanted_masks_alone_are_read(phantom_case):
     files = find_case(phantom_case)
     case = read_case(files, wanted=("liver", "left kidney"))
