@@ -64,6 +64,11 @@ def number_text(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}"
 
 
+def with_unit(number: str, unit: str) -> str:
+    """Return a number with its unit for people: ``"156.6 cm³"``, ``"1 lesion"``."""
+    return f"{number} {'lesion' if (number, unit) == ('1', 'lesions') else unit}".strip()
+
+
 def _letter_for(conclusion: Conclusion, rule: Rule, options: Sequence[Option]) -> Answer:
     if conclusion.label:
         option = option_meaning(conclusion.label, rule, options)

@@ -52,9 +52,11 @@ def score(entry: Entry, query: str) -> int:
 
 def search(query: str) -> tuple[Entry, ...]:
     """Return the best fact, and the second where it scores at least half as much; or nothing."""
+    return near(query)[:2]
+
+
+def near(query: str) -> tuple[Entry, ...]:
+    """Return every fact that scores at least half as much as the best, best first."""
     ranked = sorted(((score(e, query), e) for e in entries()), key=lambda pair: -pair[0])
     best = ranked[0][0]
-    if best == 0:
-        return ()
-    second = ranked[1]
-    return (ranked[0][1], second[1]) if 2 * second[0] >= best else (ranked[0][1],)
+    return tuple(entry for points, entry in ranked if best and 2 * points >= best)

@@ -148,9 +148,9 @@ def undecided(found: Resolved) -> str:
     """
     if found.missing:
         return found.missing
-    if not found.exact and found.voxels:
+    if not found.exact and not found.empty:
         stand_in = names.label(found.structure)
         return f"no mask for {found.target}: the {stand_in} mask does not tell the kinds apart"
-    if not found.whole and not found.voxels:
+    if not found.whole and found.empty:
         return f"no mask for {found.target}: only some of its kinds have masks, all empty"
     return ""

@@ -242,9 +242,9 @@ class Resolved:
         return max(self.masks, key=lambda mask: mask.own_region.voxels).structure
 
     @property
-    def voxels(self) -> int:
-        """Return the voxels of all masks, overlaps counted twice."""
-        return sum(mask.own_region.voxels for mask in self.masks)
+    def empty(self) -> bool:
+        """Return whether no mask has a voxel."""
+        return all(mask.own_region.empty for mask in self.masks)
 
 
 def steps_of(structure: str, *, together: bool) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from napari_ctvqa.core.answers import as_asked, label_in, number_in, number_text
+from napari_ctvqa.core.answers import as_asked, label_in, number_in, number_text, with_unit
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.knowledge import entry_named
-from napari_ctvqa.core.measure import border_caveats
+from napari_ctvqa.core.measure import border_caveats, together
 from napari_ctvqa.core.plans import (
     PlanStep,
     blocked_by_geometry,
@@ -112,15 +112,16 @@ class _Work:
         if found.missing:
             self._fail(found.missing)
             return EvidenceStep(StepKind.SEGMENT, item.target, "voxels", error=found.missing)
+        voxels = float(together(found.masks).voxels)
         if self.rule.how == "exists":
             self._fail(undecided(found))
-            self.values.append(float(found.voxels))
+            self.values.append(voxels)
         measure = measure_named("voxels")
         return EvidenceStep(
             StepKind.SEGMENT,
             found.structure,
             "voxels",
-            float(found.voxels),
+            voxels,
             measure.unit,
             measure.formula,
             measure.source,
@@ -215,8 +216,7 @@ def shown(conclusion: Conclusion, rule: Rule) -> str:
         return phrase(conclusion.label)
     if conclusion.value is None:
         return ""
-    unit = "lesion" if (conclusion.value, conclusion.unit) == (1.0, "lesions") else conclusion.unit
-    return f"{number_text(conclusion.value, rule.decimals)} {unit}".strip()
+    return with_unit(number_text(conclusion.value, rule.decimals), conclusion.unit)
 
 
 def judge(conclusion: Conclusion, rule: Rule, question: Question) -> tuple[ChainStatus, str]:

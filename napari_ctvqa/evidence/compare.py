@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from napari_ctvqa.core import names
@@ -26,8 +27,9 @@ def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainCompa
     A step of the same kind with another target is *wrong target*; what the model did besides is
     *extra* and stands where it happened; the answers come last.
     """
-    pairs = _pair(_work(reference), _work(model))
-    rows = [_compared(pair) for pair in pairs]
+    work = _work(model)
+    pairs = _pair(_work(reference), work)
+    rows = [_compared(pair) for pair in pairs] if work else _unseen(_work(reference))
     rows.append(_answers(_last(reference), _last(model), rows))
     first = next(
         (n for n, row in enumerate(rows) if row.match not in (StepMatch.SAME, StepMatch.UNKNOWN)),
@@ -57,6 +59,12 @@ def _last(chain: EvidenceChain) -> EvidenceStep | None:
     return found[-1] if found else None
 
 
+def _unseen(reference: list[EvidenceStep]) -> list[AlignedStep]:
+    """Return the rows of a model that shows no steps: only its answer can be compared."""
+    note = "the model shows no steps"
+    return [AlignedStep(step, None, StepMatch.UNKNOWN, note=note) for step in reference]
+
+
 @dataclass(slots=True)
 class _Pair:
     reference: EvidenceStep | None
@@ -71,11 +79,9 @@ def _pair(reference: list[EvidenceStep], model: list[EvidenceStep]) -> list[_Pai
         for here, step in enumerate(reference):
             if here in taken:
                 continue
-            found = next(
-                (n for n, s in enumerate(model) if n not in taken.values() and same(step, s)), None
-            )
-            if found is not None:
-                taken[here] = found
+            free = [n for n, s in enumerate(model) if n not in taken.values() and same(step, s)]
+            if free:  # a call that failed and was made again counts by the one that worked
+                taken[here] = next((n for n in free if not model[n].error), free[0])
     return _in_order(reference, model, taken)
 
 
@@ -111,13 +117,19 @@ def _in_order(
 def _compared(pair: _Pair) -> AlignedStep:
     reference, model = pair.reference, pair.model
     if reference is None:
-        return AlignedStep(None, model, StepMatch.EXTRA, note="repeated" if pair.repeated else "")
+        return AlignedStep(None, model, StepMatch.EXTRA, note=_why_extra(pair))
     if model is None:
         return AlignedStep(reference, None, StepMatch.MISSING)
     if reference.target != model.target:
         wanted, got = names.label(reference.target), names.label(model.target) or "nothing"
         return AlignedStep(reference, model, StepMatch.WRONG_TARGET, note=f"{got} for {wanted}")
     return _values(reference, model)
+
+
+def _why_extra(pair: _Pair) -> str:
+    if pair.model is not None and pair.model.error:
+        return f"failed: {pair.model.error}"
+    return "repeated" if pair.repeated else ""
 
 
 def _values(reference: EvidenceStep, model: EvidenceStep) -> AlignedStep:
@@ -168,7 +180,7 @@ def _answers(
         return AlignedStep(reference, model, StepMatch.MISSING, note=model.error)
     said = model.raw.get("numbers_say", "") if isinstance(model.raw, dict) else ""
     if said != "" and model.value is not None and not _equal(model.value, said):
-        note = f"its own numbers say {said}"
+        note = f"its own numbers say {said}{_unit_mistake(model.value, said)}"
         return AlignedStep(
             reference, model, StepMatch.OUTPUT_IGNORED, _error(model, reference), note
         )
@@ -188,6 +200,17 @@ def _nearest_option(value: float | str, model: EvidenceStep) -> float | str:
         return value
     nearest: float = min(options, key=lambda option: abs(float(option) - value))
     return nearest
+
+
+def _unit_mistake(answer: float | str, own: float | str) -> str:
+    """Return a remark where an answer is a power of ten away from the model's own number."""
+    if not (isinstance(answer, float) and isinstance(own, float)) or answer * own <= 0:
+        return ""
+    power = round(math.log10(answer / own))
+    if power == 0 or abs(answer / own / 10.0**power - 1) > SAME_WITHIN:
+        return ""
+    times = f"{10**power:,} times as much" if power > 0 else f"1/{10**-power:,} of it"
+    return f", the answer is {times}: a mistake of unit?"
 
 
 def _equal(answer: float | str, wanted: float | str) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core import names
-from napari_ctvqa.core.answers import as_asked, label_in, number_in
+from napari_ctvqa.core.answers import as_asked, label_in, number_in, with_unit
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
-from napari_ctvqa.core.knowledge import search
+from napari_ctvqa.core.knowledge import near
 from napari_ctvqa.core.measure import UNITS
 from napari_ctvqa.core.plans import plan
 from napari_ctvqa.core.reading import read_letter, read_number, strip_think
@@ -34,6 +34,8 @@ _SPELLINGS = {
     "hu": "HU", "mm": "mm", "cm": "cm", "mm3": "mm³", "mm^3": "mm³",
 }  # fmt: skip
 _TEXT_LIMIT = 100_000
+_QUERY_LIMIT = 10_000
+_SHORT_WORDS = 6
 
 
 def prediction_chain(
@@ -44,8 +46,9 @@ def prediction_chain(
     Tool results may have any keys: a number and its unit are taken where they can be told, and
     ``raw`` holds the result as it is. With a case, targets are mapped to the masks that it has.
     """
+    rule = rule_for(question.subtype)
     steps = tuple(
-        _step(turn, case) for turn in prediction.trace.turns if turn.call is not None
+        _step(turn, case, rule.knowledge if rule else "") for turn in prediction.trace.turns if turn.call is not None
     ) + tuple(
         EvidenceStep(StepKind.CONCLUDE, "", error=turn.error)
         for turn in prediction.trace.turns
@@ -62,7 +65,7 @@ def prediction_chain(
     )
 
 
-def _step(turn: Turn, case: Case | None) -> EvidenceStep:
+def _step(turn: Turn, case: Case | None, topic: str) -> EvidenceStep:
     assert turn.call is not None
     arguments = turn.call.arguments
     kind = _KINDS.get(turn.call.name, _kind_of(turn.call.name))
@@ -71,7 +74,7 @@ def _step(turn: Turn, case: Case | None) -> EvidenceStep:
     if turn.result is None and not error:
         error = turn.error or "the call has no result"
     if kind is StepKind.LOOKUP:
-        return _looked_up(turn.call.name, arguments, content, error)
+        return _looked_up(turn.call.name, arguments, content, error, topic)
     target = _first_text(arguments, _TARGET_KEYS)
     structure = _structure(target, case)
     measure = "voxels"
@@ -115,7 +118,8 @@ def _error_in(content: Any) -> str:
         return ""
     if content.get("error"):
         return str(content["error"])[:500]
-    return "no mask found" if content.get("mask_found") is False else ""
+    empty = any(_is_number(content.get(key)) for key in _VOXEL_KEYS)
+    return "no mask found" if content.get("mask_found") is False and not empty else ""
 
 
 def _caveats(content: Any) -> tuple[str, ...]:
@@ -165,15 +169,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _looked_up(tool: str, arguments: Mapping[str, Any], content: Any, error: str) -> EvidenceStep:
+def _looked_up(
+    tool: str, arguments: Mapping[str, Any], content: Any, error: str, wanted: str
+) -> EvidenceStep:
+    """Return a look-up; its target is the topic that was wanted where the query comes near it."""
     query = _first_text(arguments, ("query", "question", *_TARGET_KEYS))
-    found = search(query) if tool == "lookup_medical_knowledge" else ()
-    topic = found[0].topic if found else query
+    known = tool == "lookup_medical_knowledge"
+    topics = [entry.topic for entry in near(query[:_QUERY_LIMIT])] if known else []
+    topic = wanted if wanted in topics else (topics[0] if topics else query)
     text, source = _first_result(content)
     return EvidenceStep(
         StepKind.LOOKUP,
         topic,
-        "" if tool == "lookup_medical_knowledge" else tool,
+        "" if known else tool,
         text or None,
         source=source or f"tool {tool}",
         error=error,
@@ -235,10 +243,11 @@ def _value_of(text: str, rule: Rule | None) -> tuple[float | str | None, str, st
     if label:
         return label, "", phrase(label)
     unit = UNITS.get(rule.measure, "")
-    number = read_number(text, unit, counting=unit == "lesions").value
+    counting = unit == "lesions" and len(text.split()) <= _SHORT_WORDS
+    number = read_number(text, unit, counting=counting).value
     if number and rule.how == "sum":
-        return float(number), unit, f"{number} {unit}".strip()
-    return (text or None), "", text
+        return float(number), unit, with_unit(number, unit)
+    return None, "", text
 
 
 def _numbers_say(question: Question, rule: Rule, steps: tuple[EvidenceStep, ...]) -> str | float:

@@ -1,0 +1,238 @@
+"""The rule agent on a real CT: questions whose references SimpleITK computes, asked and scored."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_ctvqa.core import names
+from napari_ctvqa.core.chains import ChainStatus, StepKind
+from napari_ctvqa.core.measure import BORDER_CAVEAT
+from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
+from napari_ctvqa.evidence.compare import compare_chains
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.runners.opening import open_path
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).resolve().parents[2]
+CASE_ID = "BDMAP_00000042"
+ORGANS = (
+    "liver", "spleen", "pancreas", "stomach", "gallbladder", "kidney_left", "kidney_right", "aorta",
+    "inferior_vena_cava", "colon", "duodenum", "small_bowel", "urinary_bladder", "prostate",
+    "adrenal_gland_left", "adrenal_gland_right", "iliopsoas_left", "iliopsoas_right",
+    "portal_vein_and_splenic_vein", "sacrum",
+)  # fmt: skip
+CUT = ("liver", "spleen", "stomach")
+
+
+@pytest.fixture(scope="module")
+def measured(real_data):
+    """(volume in cm³, mean HU) of every organ by SimpleITK; it knows nothing of our code."""
+    sitk = pytest.importorskip("SimpleITK")
+    folder = real_data / "ts_example"
+    ct = sitk.ReadImage(str(folder / "ct.nii.gz"))
+    found = {}
+    for organ in ORGANS:
+        mask = sitk.ReadImage(str(folder / "segmentations" / f"{organ}.nii.gz"))
+        statistics = sitk.LabelStatisticsImageFilter()
+        statistics.Execute(ct, sitk.Cast(mask > 0, sitk.sitkUInt8))
+        voxel_mm3 = float(np.prod(ct.GetSpacing()))
+        found[organ] = (statistics.GetCount(1) * voxel_mm3 / 1000, statistics.GetMean(1))
+    return found
+
+
+def options(right, wrong, position):
+    texts = [*wrong[:position], right, *wrong[position:]]
+    letters = "ABCD"[: len(texts)]
+    inline = " ".join(f"{letter}: {text}" for letter, text in zip(letters, texts, strict=True))
+    return inline, letters[position]
+
+
+def number_question(subtype, text, value, organ, position):
+    right = f"{value:.1f}"
+    wrong = [f"{value * factor + 1:.1f}" for factor in (0.7, 1.25, 1.6)]
+    return subtype, text, right, options(right, wrong, position % 4), organ
+
+
+def grade(volume_cm3):
+    grades = ["Normal (no splenomegaly)", "Mild", "Moderate", "Severe"]
+    right = grades[sum(volume_cm3 > bound for bound in (314.5, 500, 800))]
+    return right, [g for g in grades if g != right]
+
+
+@pytest.fixture(scope="module")
+def benchmark(real_data, measured, tmp_path_factory):
+    """A question file in DeepTumorVQA's layout beside a case folder that holds ts_example."""
+    root = tmp_path_factory.mktemp("bench")
+    folder = root / "benchmark" / "ct"
+    folder.mkdir(parents=True)
+    (folder / CASE_ID).symlink_to(real_data / "ts_example", target_is_directory=True)
+    rows = []
+    for number, (organ, (volume, hu)) in enumerate(measured.items()):
+        label = names.label(names.canonical(organ))
+        rows.append(
+            number_question(
+                "organ volume measurement",
+                f"What is the volume of the {label}?",
+                volume,
+                organ.removesuffix("_left").removesuffix("_right"),
+                number,
+            )
+        )
+        rows.append(
+            number_question(
+                "organ HU measurement",
+                f"What is the mean HU value of the {label}?",
+                hu,
+                organ,
+                number + 1,
+            )
+        )
+    spleen = measured["spleen"][0]
+    left, right = measured["kidney_left"][0], measured["kidney_right"][0]
+    side, other = ("left", "right") if left > right else ("right", "left")
+    enlarged = "Yes" if spleen > 314.5 else "No"
+    answers = grade(spleen)
+    rows += [
+        ("splenomegaly detection", "Is the spleen enlarged?", enlarged,
+         options(enlarged, ["No" if enlarged == "Yes" else "Yes"], 1), "spleen"),
+        ("splenomegaly grading", "How would you classify the splenic enlargement based on volume?",
+         answers[0], options(answers[0], answers[1], 2), "spleen"),
+        ("kidney volume comparison", "Pick the kidney that is bigger in size:", f"{side} kidney",
+         options(f"{side} kidney", [f"{other} kidney", "the same"], 1), "kidney"),
+        ("kidney volume comparison", "Which kidney is smaller?", f"{other} kidney",
+         options(f"{other} kidney", [f"{side} kidney", "the same"], 0), "kidney"),
+    ]  # fmt: skip
+    records = [
+        {
+            "qid": f"bench_{number:05d}",
+            "image_id": CASE_ID,
+            "spacing": "[3. 3. 3.]",
+            "shape": "(122, 101, 112)",
+            "sex": None,
+            "age": None,
+            "question": text,
+            "answer": answer,
+            "mc_question": f"{text} {inline}",
+            "correct_option": letter,
+            "organ": organ,
+            "lesion": False,
+            "question_type": "measurement",
+            "question_subtype": subtype,
+            "requires_tools": ["segment_organ", "measure"],
+        }
+        for number, (subtype, text, answer, (inline, letter), organ) in enumerate(rows)
+    ]
+    data = {"version": "2.0", "num_questions": len(records), "questions": records}
+    (root / "benchmark" / "test_qa.json").write_text(json.dumps(data))
+    return root
+
+
+@pytest.fixture(scope="module")
+def opened(benchmark):
+    return open_path(benchmark)
+
+
+@pytest.fixture(scope="module")
+def whole_case(opened):
+    return read_case(opened.case_files(CASE_ID))
+
+
+def napari_ctvqa(*arguments, config):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NAPARI_CTVQA_CONFIG_DIR": str(config)}
+    return subprocess.run(
+        [sys.executable, "-m", "napari_ctvqa", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("answer_format", ["mc", "freeform"])
+def test_every_question_is_answered_right_by_the_official_scorer(
+    benchmark, tmp_path, answer_format
+):
+    out = tmp_path / "rules.json"
+    ran = napari_ctvqa(
+        "run", benchmark, "--model", "rules", "--format", answer_format, "--out", out,
+        config=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    scored = napari_ctvqa(
+        "score", benchmark, out, "--format", answer_format, "--json", config=tmp_path
+    )
+    assert scored.returncode == 0, scored.stderr
+    metrics = json.loads(scored.stdout)
+    assert metrics["overall"] == {"accuracy": 1.0, "n_total": 44, "n_subtypes": 5}
+    assert metrics["reading_disagrees"] == []
+    assert json.loads(out.read_text())["metrics"]["overall"] == metrics["overall"]
+
+
+def test_the_reference_chains_agree_with_an_independent_computation(opened, whole_case, measured):
+    statuses = {}
+    for question in opened.questions:
+        chain = reference_chain(question, whole_case)
+        statuses[question.id] = chain.status
+        for step in chain.steps:
+            if step.kind is StepKind.MEASURE:
+                organ = next(o for o in ORGANS if names.canonical(o) == step.target)
+                expected = measured[organ][step.measure == "mean_hu"]
+                assert step.value == pytest.approx(expected, rel=1e-6), question.text
+    assert set(statuses.values()) == {ChainStatus.AGREES}
+
+
+def test_organs_cut_by_the_field_of_view_say_so_and_whole_ones_do_not(opened, whole_case):
+    for question in opened.questions:
+        if "volume" not in question.subtype or "comparison" in question.subtype:
+            continue
+        chain = reference_chain(question, whole_case)
+        cut = chain.steps[1].target in CUT
+        if chain.steps[1].target in (*CUT, "kidney_left", "kidney_right", "gall_bladder", "aorta"):
+            assert (BORDER_CAVEAT in chain.steps[-1].caveats) == (cut or chain.steps[1].target == "aorta")
+
+
+def test_the_agents_own_chain_carries_the_caveat_too_and_equals_the_reference(
+    opened, whole_case, tmp_path, benchmark
+):
+    from napari_ctvqa.models.rules import MODEL
+    from napari_ctvqa.runners.batch import run_batch
+
+    out = tmp_path / "rules.json"
+    list(run_batch(opened, MODEL, AnswerFormat.MC, out, rows=range(len(opened.questions))))
+    run = opened.read_results(out)
+    caveats = 0
+    for question in opened.questions:
+        model = prediction_chain(question, run.predictions[question.id], whole_case)
+        comparison = compare_chains(reference_chain(question, whole_case), model)
+        assert comparison.first_difference is None, (question.text, comparison)
+        if any(step.target in ("liver", "spleen") for step in model.steps):
+            caveats += 1
+            assert any(BORDER_CAVEAT in step.caveats for step in model.steps), question.text
+    assert caveats == 6
+
+
+def test_only_what_a_question_needs_is_asked_for(opened):
+    for question in opened.questions:
+        wanted = wanted_structures(question)
+        assert 0 < len(wanted) <= 8, question.text
+
+
+def test_what_has_no_mask_is_an_error_never_no(opened, whole_case):
+    from dataclasses import replace
+
+    from napari_ctvqa.models.rules import MODEL
+
+    asked = replace(
+        opened.questions[0], subtype="liver lesion existence", text="Does the liver have a lesion?"
+    )
+    for answer_format in AnswerFormat:
+        *_, prediction = MODEL.answer(asked, whole_case, answer_format)
+        assert prediction.raw_text == "[ERROR] no mask for liver_lesion"
