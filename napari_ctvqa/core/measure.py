@@ -6,6 +6,7 @@ grid, so oblique and anisotropic voxels are exact and nothing is resampled twice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_ctvqa.core.diameters import longest_axial_diameter
 from napari_ctvqa.core.regions import (
     Components,
     components,
     difference,
+    largest_component,
     same_grid,
     touches_border,
     union,
@@ -196,6 +199,57 @@ def largest_lesion_volume_cm3(masks: Sequence[Mask]) -> Measurement:
     return Measurement("largest_lesion_volume_cm3", volume, unit, caveats)
 
 
+def max_diameter_mm(masks: Sequence[Mask]) -> Measurement:
+    """Return the longest in-plane axial diameter of any 26-connected component, in mm.
+
+    DeepTumorVQA's tool has a measure of this name and does not say which diameter it means.
+    """
+    found = components(together(masks))
+    diameters = [
+        longest_axial_diameter(found.region_of(number)) for number in _worth_measuring(found)
+    ]
+    return _diameter("max_diameter_mm", masks, [d.length_mm for d in diameters if d], 1.0)
+
+
+def _worth_measuring(found: Components) -> list[int]:
+    """Return the components whose box is not smaller in-plane than the largest one's inside.
+
+    A component of n voxels on s slices has a diameter of at least that of a square of n/s voxels;
+    one whose box has a shorter diagonal cannot be the longest. Noise of thousands of specks is
+    passed over in this way.
+    """
+    if not len(found):
+        return []
+    _, y_mm, x_mm = found.region.grid.spacing_mm_zyx
+    slices = found.boxes_zyx[0][0].stop - found.boxes_zyx[0][0].start
+    at_least_mm = math.sqrt(found.voxels[0] / slices) * min(y_mm, x_mm)
+    return [
+        number
+        for number, (_, y, x) in enumerate(found.boxes_zyx)
+        if (y.stop - y.start) * y_mm + (x.stop - x.start) * x_mm >= at_least_mm
+    ]
+
+
+def largest_lesion_diameter_cm(masks: Sequence[Mask]) -> Measurement:
+    """Return the longest in-plane axial diameter of the largest 26-connected component, in cm.
+
+    Source: RadGPT's report diameters, from which DeepTumorVQA's come; not the 3-D diameter.
+    """
+    found = longest_axial_diameter(largest_component(together(masks)))
+    lengths_mm = [found.length_mm] if found else []
+    return _diameter("largest_lesion_diameter_cm", masks, lengths_mm, 0.1)
+
+
+def _diameter(
+    name: str, masks: Sequence[Mask], lengths_mm: Sequence[float], per_mm: float
+) -> Measurement:
+    value = max(lengths_mm) * per_mm if lengths_mm else None
+    caveats = border_caveats(masks)
+    if value is None:
+        caveats = (EMPTY_CAVEAT, *caveats)
+    return Measurement(name, value, UNITS[name], caveats)
+
+
 def _vanishes_under_erosion(region: Region) -> bool:
     """Return whether nothing is left of a component eroded by 3×3×3 on a 1 mm grid.
 
@@ -240,6 +294,15 @@ def measured(
 _BY_NAME: dict[str, Callable[[Sequence[Mask]], Measurement]] = {
     "volume_cm3": volume_cm3,
     "largest_lesion_volume_cm3": largest_lesion_volume_cm3,
+    "max_diameter_mm": max_diameter_mm,
+    "largest_lesion_diameter_cm": largest_lesion_diameter_cm,
 }
-MEASURED = ("volume_cm3", "mean_hu", "lesion_count", "largest_lesion_volume_cm3")
-"""The names that ``measured`` takes."""
+MEASURED = (
+    "volume_cm3",
+    "mean_hu",
+    "max_diameter_mm",
+    "lesion_count",
+    "largest_lesion_volume_cm3",
+    "largest_lesion_diameter_cm",
+)
+"""The names that ``measured`` takes: the six of DeepTumorVQA's ``measure`` tool."""

@@ -84,29 +84,41 @@ class Components:
     labels_zyx: npt.NDArray[np.unsignedinteger[Any]]
     values: tuple[int, ...]
     voxels: tuple[int, ...]
+    boxes_zyx: tuple[BoxZYX, ...]
+    """The box of each component within ``labels_zyx``."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def region_of(self, number: int) -> Region:
         """Return one component as a region of its own."""
-        box = self.region.box_zyx
-        if box is None:
-            raise IndexError(number)
-        crop: BoolArray = self.labels_zyx == self.values[number]
-        return _trimmed(crop, (box[0].start, box[1].start, box[2].start), self.region.grid)
+        outer, inner = self.region.box_zyx, self.boxes_zyx[number]
+        assert outer is not None
+        crop: BoolArray = self.labels_zyx[inner] == self.values[number]
+        z, y, x = (
+            slice(at.start + part.start, at.start + part.stop)
+            for at, part in zip(outer, inner, strict=True)
+        )
+        return Region(self.region.grid, (z, y, x), crop, self.voxels[number])
 
 
 def components(region: Region) -> Components:
     """Return the 26-connected components (voxels that share a face, an edge or a corner)."""
     if region.crop_zyx is None:
-        return Components(region, np.zeros((0, 0, 0), np.uint8), (), ())
+        return Components(region, np.zeros((0, 0, 0), np.uint8), (), (), ())
     labels = cc3d.connected_components(region.crop_zyx, connectivity=26)
-    found = cc3d.statistics(labels, no_slice_conversion=True)
-    sizes = found["voxel_counts"]
-    tops = found["bounding_boxes"][:, 0]
-    order = sorted(range(1, len(sizes)), key=lambda value: (-int(sizes[value]), int(tops[value])))
-    return Components(region, labels, tuple(order), tuple(int(sizes[value]) for value in order))
+    found = cc3d.statistics(labels)
+    sizes, boxes = found["voxel_counts"], found["bounding_boxes"]
+    order = sorted(
+        range(1, len(sizes)), key=lambda value: (-int(sizes[value]), boxes[value][0].start)
+    )
+    return Components(
+        region,
+        labels,
+        tuple(order),
+        tuple(int(sizes[value]) for value in order),
+        tuple(boxes[value] for value in order),
+    )
 
 
 def largest_component(region: Region) -> Region:

@@ -24,9 +24,12 @@ SAME_WITHIN = 0.01
 def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainComparison:
     """Align two chains by kind, target and measure, in the reference's order.
 
-    A step of the same kind with another target is *wrong target*; what the model did besides is
-    *extra* and stands where it happened; the answers come last.
+    Without reference steps (a subtype without a rule) nothing is judged. A step of the same kind
+    with another target is *wrong target*; what the model did besides is *extra* and stands where it
+    happened; the answers come last.
     """
+    if not reference.steps:
+        return ChainComparison(tuple(_unchecked(step) for step in model.steps))
     work = _work(model)
     pairs = _pair(_work(reference), work)
     rows = [_compared(pair) for pair in pairs] if work else _unseen(_work(reference))
@@ -57,6 +60,10 @@ def _work(chain: EvidenceChain) -> list[EvidenceStep]:
 def _last(chain: EvidenceChain) -> EvidenceStep | None:
     found = [step for step in chain.steps if step.kind is StepKind.CONCLUDE]
     return found[-1] if found else None
+
+
+def _unchecked(step: EvidenceStep) -> AlignedStep:
+    return AlignedStep(None, step, StepMatch.UNKNOWN, note="no reference chain")
 
 
 def _unseen(reference: list[EvidenceStep]) -> list[AlignedStep]:
@@ -156,6 +163,8 @@ def relative_error(value: float, reference: float) -> float | None:
 
 
 def _same(value: float, reference: float, measure: str) -> bool:
+    if measure == "lesion_count":
+        return value == reference
     apart = abs(value - reference)
     return apart <= SAME_WITHIN * abs(reference) or apart <= _half_digit(measure)
 
@@ -163,19 +172,19 @@ def _same(value: float, reference: float, measure: str) -> bool:
 def _half_digit(measure: str) -> float:
     """Return half of the last digit that the measure is given with."""
     try:
-        half: float = 0.5 * 10.0 ** -measure_named(measure).decimals
+        return 0.5 * 10.0 ** -measure_named(measure).decimals
     except KeyError:
         return 0.0
-    return half if half < 0.5 else 0.0
 
 
 def _answers(
     reference: EvidenceStep | None, model: EvidenceStep | None, rows: list[AlignedStep]
 ) -> AlignedStep:
     """Compare the answers; an answer that the model's own numbers contradict ignores them."""
-    if model is None or reference is None:
-        match = StepMatch.MISSING if model is None else StepMatch.UNKNOWN
-        return AlignedStep(reference, model, match)
+    if model is None:
+        return AlignedStep(reference, None, StepMatch.MISSING)
+    if reference is None:
+        return AlignedStep(None, model, StepMatch.UNKNOWN)
     if model.error:
         return AlignedStep(reference, model, StepMatch.MISSING, note=model.error)
     said = model.raw.get("numbers_say", "") if isinstance(model.raw, dict) else ""

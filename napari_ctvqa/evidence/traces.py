@@ -48,7 +48,9 @@ def prediction_chain(
     """
     rule = rule_for(question.subtype)
     steps = tuple(
-        _step(turn, case, rule.knowledge if rule else "") for turn in prediction.trace.turns if turn.call is not None
+        _step(turn, case, rule.knowledge if rule else "")
+        for turn in prediction.trace.turns
+        if turn.call is not None
     ) + tuple(
         EvidenceStep(StepKind.CONCLUDE, "", error=turn.error)
         for turn in prediction.trace.turns

@@ -196,7 +196,9 @@ def test_organs_cut_by_the_field_of_view_say_so_and_whole_ones_do_not(opened, wh
         chain = reference_chain(question, whole_case)
         cut = chain.steps[1].target in CUT
         if chain.steps[1].target in (*CUT, "kidney_left", "kidney_right", "gall_bladder", "aorta"):
-            assert (BORDER_CAVEAT in chain.steps[-1].caveats) == (cut or chain.steps[1].target == "aorta")
+            assert (BORDER_CAVEAT in chain.steps[-1].caveats) == (
+                cut or chain.steps[1].target == "aorta"
+            )
 
 
 def test_the_agents_own_chain_carries_the_caveat_too_and_equals_the_reference(

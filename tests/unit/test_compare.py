@@ -1,0 +1,195 @@
+import pytest
+
+from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind, StepMatch
+from napari_ctvqa.evidence.compare import compare_chains, relative_error
+
+S, M, K, C = StepKind.SEGMENT, StepKind.MEASURE, StepKind.LOOKUP, StepKind.CONCLUDE
+
+
+def segment(target, voxels=100.0, error=""):
+    return EvidenceStep(S, target, "voxels", voxels if not error else None, "voxels", error=error)
+
+
+def measure(target, value, unit="cm³", kind="volume_cm3", error=""):
+    return EvidenceStep(M, target, kind, value, unit, error=error)
+
+
+def lookup(topic):
+    return EvidenceStep(K, topic, value="text")
+
+
+def answer(value, says="", error="", options=()):
+    raw = {"numbers_say": says, "options": options}
+    return EvidenceStep(C, "spleen", value=value, error=error, raw=raw)
+
+
+def compared(reference, model):
+    result = compare_chains(
+        EvidenceChain("q", "reference", tuple(reference)), EvidenceChain("q", "m", tuple(model))
+    )
+    return [row.match.value for row in result.rows], result
+
+
+REFERENCE = [segment("spleen"), measure("spleen", 400.0), lookup("grade"), answer("mild")]
+
+
+def test_equal_chains_have_no_difference():
+    matches, result = compared(REFERENCE, REFERENCE)
+    assert matches == ["same"] * 4 and result.first_difference is None
+
+
+def test_a_missing_step_is_named():
+    matches, result = compared(REFERENCE, [REFERENCE[0], REFERENCE[2], answer("mild")])
+    assert matches == ["same", "missing", "same", "same"]
+    assert result.first_difference == 1
+
+
+def test_an_extra_step_stands_where_it_happened():
+    extra = [REFERENCE[0], segment("liver"), *REFERENCE[1:]]
+    matches, result = compared(REFERENCE, extra)
+    assert matches == ["same", "extra", "same", "same", "same"]
+    assert result.rows[1].model.target == "liver" and result.first_difference == 1
+    first = [segment("liver"), *REFERENCE]
+    assert compared(REFERENCE, first)[0][0] == "extra"
+
+
+def test_the_other_side_is_a_wrong_target():
+    reference = [segment("kidney_left"), measure("kidney_left", 150.0), answer(150.0)]
+    model = [segment("kidney_right"), measure("kidney_right", 170.0), answer(170.0, says=170.0)]
+    matches, result = compared(reference, model)
+    assert matches == ["wrong target", "wrong target", "wrong value"]
+    assert result.rows[0].note == "right kidney for left kidney"
+    assert result.rows[2].relative_error == pytest.approx(20 / 150)
+
+
+def test_one_of_two_targets_done_twice_misses_the_other():
+    reference = [segment("kidney_left"), segment("kidney_right"), answer("left")]
+    model = [segment("kidney_left"), segment("kidney_left"), answer("left")]
+    assert compared(reference, model)[0] == ["same", "wrong target", "same"]
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (400.0, "same"),
+        (403.9, "same"),
+        (404.1, "wrong value"),
+        (396.1, "same"),
+        (395.0, "wrong value"),
+    ],
+)
+def test_a_value_within_one_percent_is_the_same(value, match):
+    matches, result = compared(REFERENCE[:2], [segment("spleen"), measure("spleen", value)])
+    assert matches[1] == match
+    assert result.rows[1].relative_error == pytest.approx(abs(value - 400) / 400)
+
+
+def test_counts_must_be_equal():
+    def count(number):
+        return [measure("liver_lesion", number, "lesions", "lesion_count")]
+
+    assert compared(count(200.0), count(201.0))[0][0] == "wrong value"
+    assert compared(count(3.0), count(3.0))[0][0] == "same"
+
+
+def test_another_unit_is_not_compared_but_said():
+    _, result = compared([measure("spleen", 400.0)], [measure("spleen", 400000.0, "mm³")])
+    assert result.rows[0].match is StepMatch.UNKNOWN
+    assert result.rows[0].note == "in mm³, the reference is in cm³"
+
+
+def test_a_failed_call_is_a_wrong_value_with_its_reason():
+    _, result = compared(REFERENCE[:1], [segment("spleen", error="no mask")])
+    assert result.rows[0].match is StepMatch.WRONG_VALUE and result.rows[0].note == "no mask"
+
+
+def test_a_call_made_again_after_a_failure_counts_by_the_one_that_worked():
+    model = [segment("spleen", error="no mask for milt"), *REFERENCE]
+    matches, result = compared(REFERENCE, model)
+    assert matches == ["extra", "same", "same", "same", "same"]
+    assert result.rows[0].note == "failed: no mask for milt"
+
+
+def test_a_repeated_call_is_extra():
+    _, result = compared(REFERENCE, [REFERENCE[0], REFERENCE[0], *REFERENCE[1:]])
+    assert [r.note for r in result.rows if r.match is StepMatch.EXTRA] == ["repeated"]
+
+
+def test_an_answer_against_its_own_numbers_ignores_them():
+    model = [*REFERENCE[:3], answer("severe", says="mild")]
+    matches, result = compared(REFERENCE, model)
+    assert matches == ["same", "same", "same", "output ignored"]
+    assert result.first_difference == 3 and "mild" in result.rows[3].note
+
+
+def test_an_answer_that_follows_from_wrong_numbers_is_not_called_ignoring():
+    model = [
+        segment("spleen"),
+        measure("spleen", 600.0),
+        lookup("grade"),
+        answer("moderate", says="moderate"),
+    ]
+    matches, _ = compared(REFERENCE, model)
+    assert matches == ["same", "wrong value", "same", "wrong value"]
+
+
+def test_an_answer_a_thousand_times_its_own_number_hints_at_the_unit():
+    reference = [measure("spleen", 400.0), answer(400.0)]
+    _, result = compared(reference, [measure("spleen", 400.0), answer(400000.0, says=400.0)])
+    assert "1,000 times" in result.rows[1].note and "unit" in result.rows[1].note
+    _, small = compared(reference, [measure("spleen", 400.0), answer(40.0, says=400.0)])
+    assert "1/10" in small.rows[1].note
+    _, other = compared(reference, [measure("spleen", 400.0), answer(290.0, says=400.0)])
+    assert "unit" not in other.rows[1].note
+
+
+def test_the_option_nearest_to_the_reference_is_the_same_answer():
+    reference = [measure("spleen", 400.0), answer(400.0)]
+    model = [measure("spleen", 400.0), answer(390.0, says=390.0, options=[390.0, 500.0])]
+    assert compared(reference, model)[0] == ["same", "same"]
+    other = [measure("spleen", 400.0), answer(500.0, says=390.0, options=[390.0, 500.0])]
+    assert compared(reference, other)[0] == ["same", "output ignored"]
+
+
+def test_a_model_that_shows_no_steps_is_judged_by_its_answer_alone():
+    matches, result = compared(REFERENCE, [answer("mild")])
+    assert matches == ["not comparable"] * 3 + ["same"] and result.first_difference is None
+    matches, result = compared(REFERENCE, [answer("severe")])
+    assert matches[-1] == "wrong value" and result.first_difference == 3
+
+
+def test_a_failed_run_misses_its_answer_with_the_reason():
+    matches, result = compared(REFERENCE, [answer(None, error="server down")])
+    assert matches[-1] == "missing" and result.rows[-1].note == "server down"
+    assert result.first_difference == 3
+
+
+def test_an_answer_that_was_not_read_is_not_compared():
+    matches, result = compared(REFERENCE, [*REFERENCE[:3], answer(None)])
+    assert matches[-1] == "not comparable" and result.rows[-1].note == "no answer was read"
+
+
+def test_a_reference_that_cannot_be_checked_judges_nobody():
+    reference = [segment("spleen", error="no mask"), EvidenceStep(C, "spleen", error="no mask")]
+    matches, result = compared(reference, [segment("spleen"), answer("mild")])
+    assert matches == ["not comparable", "not comparable"] and result.first_difference is None
+    assert result.rows[1].note == "no mask"
+
+
+def test_without_a_reference_chain_nothing_is_judged():
+    matches, result = compared([], REFERENCE)
+    assert matches == ["not comparable"] * 4 and result.first_difference is None
+    assert compared([], [])[0] == []
+
+
+def test_small_numbers_are_the_same_to_half_a_digit():
+    assert compared([measure("x", 0.10)], [measure("x", 0.14)])[0][0] == "same"
+    assert compared([measure("x", 0.10)], [measure("x", 0.16)])[0][0] == "wrong value"
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "error"),
+    [(110, 100, 0.1), (90, 100, 0.1), (-50, -100, 0.5), (0, 0, 0.0), (3, 0, None)],
+)
+def test_relative_error(value, reference, error):
+    assert relative_error(value, reference) == (pytest.approx(error) if error is not None else None)
