@@ -30,6 +30,7 @@ from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.extensions import models
+from napari_ctvqa.io.case_shelf import CaseShelf
 from napari_ctvqa.io.reader import open_steps
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
 from napari_ctvqa.runners.opening import Opened, open_path
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from napari_ctvqa.core.cases import Case, Mask
+    from napari_ctvqa.core.cases import Case, CaseFiles, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
     from napari_ctvqa.widgets.layers import CaseLayers
 
@@ -95,6 +96,9 @@ class Coordinator(QObject):
         self.opened: Opened | None = None
         self._jobs: dict[str, Job] = {}
         self._pending_focus: str | None = None
+        self._case_key = ""
+        """The question's word for the case that is shown or being read."""
+        self._shelf = CaseShelf()
         wishes = session.wishes
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (wishes.open_path, self.open),
@@ -167,8 +171,8 @@ class Coordinator(QObject):
 
     @property
     def busy(self) -> bool:
-        """Return whether anything is still being read, computed or answered."""
-        return bool(self._jobs)
+        """Return whether anything asked for is still being read, computed or answered."""
+        return bool(set(self._jobs) - {"prefetch"})
 
     def _show_problem(self, error: BaseException) -> None:
         if not isinstance(error, CtvqaError):
@@ -205,8 +209,9 @@ class Coordinator(QObject):
 
     def _open(self, request: _OpenRequest) -> None:
         self._pending_focus = None
-        for slot in ("case", "chains", "live", "batch"):
+        for slot in ("case", "chains", "live", "batch", "prefetch"):
             self._cancel(slot)
+        self._shelf.clear()
         self.session.update(
             case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
         )
@@ -243,7 +248,7 @@ class Coordinator(QObject):
             **_NO_CHAINS,
         )
         if item.questions is None:
-            self._read_case(item.case_files(), ())
+            self._read_case("", item.case_files(), ())
             return
         if request.where:
             self.filter(request.where)
@@ -362,19 +367,27 @@ class Coordinator(QObject):
             self._show_problem(error)
             return
         self.session.update(row=row, question=question, focus=None, focused_step=None, **_NO_CHAINS)
-        case = self.session.case
-        if case is not None and case.case_id == question.case_id:
+        if self.session.case is not None and self._case_key == question.case_id:
             self._compute_chains()
+            return
+        kept = self._shelf.get(question.case_id)
+        if kept is not None:
+            self._cancel("case")
+            self._case_key = question.case_id
+            self.session.update(focus=None, focused_step=None)
+            self._show_case(kept)
+            self._prefetch()
             return
         assert self.opened is not None
         try:
             files = self.opened.case_files(question.case_id)
         except CtvqaError as error:
             self._cancel("case")
+            self._case_key = question.case_id
             self.session.update(case=None, case_state=CaseState.FAILED, case_message=str(error))
             self._compute_chains()
             return
-        self._read_case(files, wanted_structures(question))
+        self._read_case(question.case_id, files, wanted_structures(question))
 
     def step_question(self, step: int) -> None:
         """Go to the next (+1) or previous (-1) question that the filter shows."""
@@ -398,7 +411,9 @@ class Coordinator(QObject):
 
     # ------------------------------------------------------------------ case
 
-    def _read_case(self, files: Any, first: tuple[str, ...]) -> None:
+    def _read_case(self, key: str, files: CaseFiles, first: tuple[str, ...]) -> None:
+        self._cancel("prefetch")
+        self._case_key = key
         self.session.update(
             case=None,
             case_state=CaseState.LOADING,
@@ -406,7 +421,13 @@ class Coordinator(QObject):
             focus=None,
             focused_step=None,
         )
-        self._start("case", open_steps(files, first=first), self._show_case, self._case_failed)
+        self._start(
+            "case",
+            open_steps(files, first=first),
+            self._show_case,
+            self._case_failed,
+            self._prefetch,
+        )
 
     def _case_failed(self, error: BaseException) -> None:
         self.session.update(case=None, case_state=CaseState.FAILED, case_message=str(error))
@@ -417,14 +438,48 @@ class Coordinator(QObject):
     def _show_case(self, case: Case) -> None:
         message = "" if case.complete else f"{len(case.masks)} masks read …"
         state = CaseState.READY if case.complete else CaseState.CT_SHOWN
+        if case.complete:
+            self._shelf.put(self._case_key, case)
         self.session.update(case=case, case_state=state, case_message=message)
         self._compute_chains()
+
+    def _prefetch(self) -> None:
+        """Read the next case that the filter shows, so that going on takes no waiting."""
+        key = self._next_case_key()
+        if key is None or key in self._shelf or self.opened is None:
+            return
+        try:
+            files = self.opened.case_files(key)
+        except CtvqaError:
+            return  # told when the reader gets there
+        self._start(
+            "prefetch",
+            open_steps(files),
+            partial(self._keep_prefetched, key),
+            lambda error: logger.info("%s was not prefetched: %s", key, error),
+        )
+
+    def _keep_prefetched(self, key: str, case: Case) -> None:
+        if case.complete:
+            self._shelf.put(key, case)
+
+    def _next_case_key(self) -> str | None:
+        session = self.session
+        if session.questions is None or session.row is None:
+            return None
+        here = np.flatnonzero(session.rows == session.row)
+        if not len(here):
+            return None
+        following = session.rows[int(here[0]) + 1 :]
+        cases = session.questions.frame["case"].iloc[following]
+        others = cases[cases != self._case_key]
+        return None if others.empty else str(others.iloc[0])
 
     # ---------------------------------------------------------------- chains
 
     def _compute_chains(self) -> None:
         question, case = self.session.question, self.session.case
-        if question is None or (case is not None and case.case_id != question.case_id):
+        if question is None or self._case_key != question.case_id:
             return
         if case is not None and not self._has_wanted(question, case):
             return

@@ -175,6 +175,16 @@ def test_another_case_is_read_and_shown(app):
     assert app.session.reference_chain.question_id == app.session.question.id
 
 
+def test_the_next_case_is_prefetched_and_shown_at_once(app):
+    assert wait_until(lambda: "prefetch" not in app.coordinator._jobs)
+    following = app.coordinator._next_case_key()
+    assert following in app.coordinator._shelf
+    ids = app.session.questions.frame["case"]
+    app.session.wishes.select_row.emit(int((ids == following).to_numpy().argmax()))
+    assert app.session.case_state is CaseState.READY
+    assert app.layers.case.case_id == app.session.question.case_id
+
+
 def test_a_case_that_is_not_there_is_said_and_the_next_one_opens(app, tmp_path):
     table = tmp_path / "mine.csv"
     case = app.session.case.volume.path.parent
@@ -190,6 +200,7 @@ def test_a_case_that_is_not_there_is_said_and_the_next_one_opens(app, tmp_path):
     press(app, Qt.Key.Key_PageDown)
     assert app.session.question.id == "q2"
     assert app.session.case_state is CaseState.READY
+    assert app.session.reference_chain.question_id == "q2"
 
 
 def test_hiding_the_reference_hides_its_chain_until_revealed(app):
