@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qtpy.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.text import Label, TextBox, one_line, pretty_json
@@ -70,7 +70,7 @@ class OptionList(QWidget):
             is_reference = revealed and option.letter == question.reference.letter
             row.show_option(option, choosers, is_reference=is_reference)
         for row in self._rows[len(options) :]:
-            row.hide()
+            row.forget()
         self.setVisible(bool(options))
 
 
@@ -86,15 +86,13 @@ class _OptionRow(QFrame):
         self._text = Label()
         self._reference = Label(role="right", wrap=False)
         self._choosers = Label(role="heading")
-        layout = QGridLayout(self)
+        layout = QHBoxLayout(self)
         layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
-        layout.setHorizontalSpacing(GAP_PX)
-        layout.setVerticalSpacing(0)
-        layout.addWidget(self._letter, 0, 0)
-        layout.addWidget(self._text, 0, 1)
-        layout.addWidget(self._reference, 0, 2)
-        layout.addWidget(self._choosers, 1, 1, 1, 2)
-        layout.setColumnStretch(1, 1)
+        layout.setSpacing(GAP_PX)
+        layout.addWidget(self._letter)
+        layout.addWidget(self._text, 3)
+        layout.addWidget(self._reference)
+        layout.addWidget(self._choosers, 2)
 
     def show_option(self, option: Option, choosers: Sequence[str], *, is_reference: bool) -> None:
         """Show one option with its marks."""
@@ -105,6 +103,12 @@ class _OptionRow(QFrame):
         self._choosers.show_text(f"◂ {names}" if names else "")
         set_look(self, "card" if is_reference or choosers else "card-option")
         self.show()
+
+    def forget(self) -> None:
+        """Hold no text of an earlier question."""
+        for label in (self._letter, self._text, self._reference, self._choosers):
+            label.show_text("")
+        self.hide()
 
 
 class AnswerList(QWidget):

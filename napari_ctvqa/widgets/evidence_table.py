@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtCore import QEvent, Qt, QTimer, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -24,7 +24,7 @@ from napari_ctvqa.widgets.words import MATCH_WORDS, match_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qtpy.QtGui import QKeyEvent, QResizeEvent, QWheelEvent
+    from qtpy.QtGui import QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
 
 REFERENCE, MODEL = 0, 1
 MAX_ROWS = 60
@@ -89,6 +89,11 @@ class StepCard(QFrame):
         self.show_chosen(False)
         return ", ".join(part.text() for part in self._labels() if part.text())
 
+    def polish_all(self) -> None:
+        """Give the labels their fonts now: their heights are asked for before they are shown."""
+        for part in self._labels():
+            part.ensurePolished()
+
     def show_chosen(self, chosen: bool) -> None:
         """Make the card stand out."""
         set_look(self, "card-chosen" if chosen else self._look)
@@ -142,14 +147,15 @@ class EvidenceTable(QTableWidget):
     """EvidenceStep under the cursor, or None."""
 
     def __init__(self) -> None:
-        super().__init__(0, 2)
+        self._fit_later = QTimer()
         self._shown: tuple[ShownRow, ...] = ()
         self._cards: list[tuple[StepCard, StepCard]] = []
         self._in_view: int | None = None
+        super().__init__(0, 2)
         self.setAccessibleName("Evidence steps")
         self.setHorizontalHeaderLabels(["Reference", "Model"])
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        self.horizontalHeader().setHighlightSections(False)
+        self.horizontalHeader().hide()
         self.verticalHeader().hide()
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.setShowGrid(False)
@@ -159,7 +165,6 @@ class EvidenceTable(QTableWidget):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTabKeyNavigation(False)
-        self._fit_later = QTimer(self)
         self._fit_later.setSingleShot(True)
         self._fit_later.timeout.connect(self.fit_rows)
         self.cellClicked.connect(self._want)
@@ -204,6 +209,8 @@ class EvidenceTable(QTableWidget):
     def fit_rows(self) -> None:
         """Make each row as high as the higher of its cards at this width."""
         for place in range(len(self._shown)):
+            for card in self._cards[place]:
+                card.polish_all()
             heights = [
                 card.heightForWidth(self.columnWidth(column))
                 for column, card in enumerate(self._cards[place])
@@ -211,6 +218,17 @@ class EvidenceTable(QTableWidget):
             self.setRowHeight(place, max(heights) + 4)
         if self._in_view is not None:
             self._scroll(self._in_view)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another theme or font changes the heights."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._fit_later.start(0)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Fit what was shown while this was hidden."""
+        super().showEvent(event)
+        self._fit_later.start(0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Wrapped text changes its height with the width."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 TYPING_PAUSE_MS = 150
 COMPLETIONS = 200
+ARROW_PX = 28
 _TERM = re.compile(r'-?(?:[^\s":]+:)?(?:"[^"]*"?|\S+)')
 
 
@@ -150,7 +151,7 @@ class Facet(QComboBox):
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(60)
+        self.setMinimumWidth(self.fontMetrics().horizontalAdvance(title) + ARROW_PX)
         self.setMaxVisibleItems(18)
         self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.activated.connect(self._activated)

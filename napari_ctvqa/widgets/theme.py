@@ -189,7 +189,7 @@ def _sheet(theme: Theme) -> str:
 _RULES = """
 QLabel {{ background: transparent; }}
 QScrollArea, QScrollArea > QWidget > QWidget {{ background: transparent; border: 0px; }}
-*[ctvqa="title"] {{ font-weight: bold; font-size: 12pt; color: {text}; }}
+*[ctvqa="title"] {{ font-weight: bold; font-size: 11pt; color: {text}; }}
 *[ctvqa="heading"] {{ font-weight: bold; color: {text}; }}
 *[ctvqa="muted"] {{ color: {muted}; }}
 *[ctvqa="small"] {{ color: {muted}; font-size: 9pt; }}

@@ -10,8 +10,9 @@ from qtpy.QtWidgets import QComboBox, QFrame, QHBoxLayout, QPushButton, QVBoxLay
 from napari_ctvqa.core.chains import AlignedStep, StepKind, StepMatch
 from napari_ctvqa.core.names import canonical, label
 from napari_ctvqa.core.session import CaseState
-from napari_ctvqa.widgets.banner import Banner, Folding
+from napari_ctvqa.widgets.banner import Banner
 from napari_ctvqa.widgets.evidence_table import (
+    MAX_ROWS,
     MODEL,
     REFERENCE,
     EvidenceTable,
@@ -44,17 +45,20 @@ class EvidencePanel(QWidget):
         super().__init__()
         self._session = session
         self._told = ("", "")
+        self._rows_left_out = 0
         Styling(self)
+        self._heading = Label(role="heading", selectable=False)
         self._models = QComboBox()
+        self._model = Label(role="heading", selectable=False)
         self._state = Banner()
         self._table = EvidenceTable()
         self._conclusion = Conclusion()
         self._details = TextBox("Details of the step", max_lines=8, code=True)
-        self._folding = Folding("Details of the step", self._details)
         self._focus = Label(role="heading")
-        self._previous = QPushButton("◀ Slice ([)")
-        self._next = QPushButton("Slice (]) ▶")
-        self._back = QPushButton("Back (⌫)")
+        self._previous = QPushButton("◀ Slice [")
+        self._next = QPushButton("Slice ] ▶")
+        self._back = QPushButton("Back ⌫")
+        self._more = QPushButton("Details")
         self._build()
         self._connect()
         self._listening = Listening(
@@ -76,18 +80,24 @@ class EvidencePanel(QWidget):
         self._previous.setToolTip("Previous slice that holds this mask")
         self._next.setToolTip("Next slice that holds this mask")
         self._back.setToolTip("Back to where you were before the first step was shown")
+        self._more.setToolTip("All that is known of the chosen step, the raw tool result too")
+        self._more.setCheckable(True)
+        self._details.hide()
+        headings = QHBoxLayout()
+        headings.addWidget(self._heading, 1)
+        headings.addWidget(self._models, 1)
+        headings.addWidget(self._model, 1)
         buttons = QHBoxLayout()
-        for button in (self._previous, self._next, self._back):
+        for button in (self._previous, self._next, self._back, self._more):
             buttons.addWidget(button, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        layout.setSpacing(GAP_PX)
-        layout.addWidget(self._models)
+        layout.setSpacing(4)
+        layout.addLayout(headings)
         layout.addWidget(self._state)
         layout.addWidget(self._table, 1)
-        layout.addWidget(self._conclusion)
-        layout.addWidget(self._folding)
-        layout.addWidget(self._focus)
+        for part in (self._conclusion, self._details, self._focus):
+            layout.addWidget(part)
         layout.addLayout(buttons)
 
     def _connect(self) -> None:
@@ -95,6 +105,7 @@ class EvidencePanel(QWidget):
         self._models.activated.connect(self._show_chains)
         self._table.wanted.connect(self._want)
         self._table.pointed.connect(self._show_details)
+        self._more.toggled.connect(self._details.setVisible)
         self._previous.clicked.connect(partial(wishes.mask_slice.emit, -1))
         self._next.clicked.connect(partial(wishes.mask_slice.emit, 1))
         self._back.clicked.connect(wishes.back.emit)
@@ -121,16 +132,13 @@ class EvidencePanel(QWidget):
         model = self._models.currentData() or ""
         chain = session.model_chains.get(model)
         rows = self._rows(model)
-        self._table.setHorizontalHeaderLabels(
-            [
-                "Reference" if session.revealed else HIDDEN_COLUMN,
-                one_line(model, 40) or "no model",
-            ]
-        )
+        self._heading.show_text("Reference" if session.revealed else HIDDEN_COLUMN)
+        self._model.show_text(one_line(model, 60) if self._models.count() == 1 else "")
         self._table.show_rows(rows)
         self._table.setVisible(bool(rows))
         reference = session.reference_chain if session.revealed else None
         self._conclusion.show_chains(reference, chain, hidden=not session.revealed)
+        self._rows_left_out = len(rows) - MAX_ROWS
         self._show_state()
         self._show_focus()
         self._scroll_once(model, rows)
@@ -168,11 +176,16 @@ class EvidencePanel(QWidget):
             self._table.scroll_to(first)
 
     def _show_state(self) -> None:
-        self._state.show_message(*_state(self._session))
+        look, text = _state(self._session)
+        if self._rows_left_out > 0:
+            total = MAX_ROWS + self._rows_left_out
+            left_out = f"Only the first {MAX_ROWS} of {total} steps are shown."
+            look, text = look or "info", f"{text} {left_out}".strip()
+        self._state.show_message(look, text)
 
     def _show_details(self, step: EvidenceStep | None) -> None:
         self._details.show_text(step_details(step) if step is not None else "")
-        self._folding.setVisible(step is not None)
+        self._more.setEnabled(step is not None)
 
     def _show_focus(self) -> None:
         session = self._session
@@ -194,12 +207,12 @@ class Conclusion(QFrame):
         super().__init__()
         self.setProperty("ctvqa", "card")
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, 4, GAP_PX, 4)
+        layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
         self._texts = (Label(role="heading"), Label(role="heading"))
         self._states = (Label(), Label())
         for text, state in zip(self._texts, self._states, strict=True):
             column = QVBoxLayout()
-            column.setSpacing(1)
+            column.setSpacing(0)
             column.addWidget(text)
             column.addWidget(state)
             column.addStretch(1)

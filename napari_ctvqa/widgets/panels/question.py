@@ -52,7 +52,7 @@ class QuestionPanel(QWidget):
         self._id = Label(role="small")
         self._flags = Label(role="amber")
         self._text = Label(role="title")
-        self._patient = Label(role="muted")
+        self._patient = Label(role="small")
         self._options = OptionList()
         self._reference = Label(role="heading")
         self._hide = QCheckBox("Hide references until revealed")

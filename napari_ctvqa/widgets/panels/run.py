@@ -84,11 +84,11 @@ class RunPanel(QWidget):
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
             )
-            self._form.addRow(name, box)
+            self._form.addRow(Label(name, wrap=False, selectable=False), box)
         for answer_format in AnswerFormat:
             self._format.addItem(FORMAT_WORDS[answer_format], answer_format.value)
         self._format.setAccessibleName("Answer format")
-        self._form.addRow("Answers as", self._format)
+        self._form.addRow(Label("Answers as", wrap=False, selectable=False), self._format)
         self._question.setChecked(True)
         self._bar.setAccessibleName("Progress of the run")
         buttons = QHBoxLayout()

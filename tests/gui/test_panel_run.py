@@ -1,0 +1,220 @@
+"""Run panel: what is said before, what is asked for, how far a run is."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from panel_sessions import listener as heard_from
+from panel_sessions import opened
+from panel_texts import labels_are_plain, shown_texts, texts_of
+from qtpy.QtWidgets import QComboBox, QProgressBar, QPushButton, QRadioButton
+
+from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.session import CaseState, RunProgress, RunState, Session
+from napari_ctvqa.extensions import Discovered
+from napari_ctvqa.widgets.panels import run as run_panel
+from napari_ctvqa.widgets.panels.run import PANEL, Rate
+
+HOSTILE = "<b>bold</b>\u202egnp\x00"
+ANSWERERS = {
+    "rules": SimpleNamespace(name="rules", title="Rule agent", kits=("live", "oracle")),
+    "echo": SimpleNamespace(name="echo", title="Echo"),
+}
+
+
+@pytest.fixture
+def show(qtbot, monkeypatch):
+    def make(session, found=ANSWERERS, unavailable=None, width=400):
+        known = Discovered(dict(found), dict(unavailable or {}))
+        monkeypatch.setattr(run_panel, "discover", lambda kind, attribute: known)
+        panel = PANEL(session)
+        qtbot.addWidget(panel)
+        panel.resize(width, 600)
+        panel.show()
+        return panel
+
+    return make
+
+
+def _button(panel, text):
+    return next(b for b in panel.findChildren(QPushButton) if b.text().startswith(text))
+
+
+def _scope(panel, text):
+    return next(b for b in panel.findChildren(QRadioButton) if b.text().startswith(text))
+
+
+def _combo(panel, name):
+    return next(c for c in panel.findChildren(QComboBox) if c.accessibleName() == name)
+
+
+# --------------------------------------------------------------------- before
+
+
+def test_it_says_what_will_be_asked_and_where_answers_go(show):
+    session = opened(rows=np.arange(37), results_folder=Path("/data/runs"))
+    panel = show(session)
+    assert "Asks bench_00000." in shown_texts(panel)
+    _scope(panel, "All that").click()
+    text = shown_texts(panel)
+    assert "Asks 37 questions." in text
+    assert "in a new file in /data/runs" in text
+    assert _scope(panel, "All that").text() == "All that the filter shows (37)"
+
+
+def test_the_count_follows_the_filter(show):
+    session = opened()
+    panel = show(session)
+    _scope(panel, "All that").click()
+    session.update(rows=np.arange(5), where="x")
+    assert "Asks 5 questions." in shown_texts(panel)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"questions": None}, "Open a benchmark"),
+        ({"question": None}, "Choose a question first."),
+        ({"case": None, "case_state": CaseState.LOADING}, "Wait until the case is read."),
+        (
+            {"case": None, "case_state": CaseState.FAILED, "case_message": "no ct.nii.gz"},
+            "cannot be shown. no ct.nii.gz",
+        ),
+    ],
+)
+def test_what_cannot_be_run_says_why(show, state, words):
+    panel = show(opened(**state))
+    assert words in shown_texts(panel)
+    assert not _button(panel, "Run").isEnabled()
+
+
+def test_an_empty_filter_cannot_be_run(show):
+    panel = show(opened(rows=np.zeros(0, np.intp)))
+    _scope(panel, "All that").click()
+    assert "The filter shows no question." in shown_texts(panel)
+    assert not _button(panel, "Run").isEnabled()
+
+
+def test_a_case_may_be_missing_for_a_run_over_the_filter(show):
+    panel = show(opened(case=None, case_state=CaseState.LOADING))
+    _scope(panel, "All that").click()
+    assert _button(panel, "Run").isEnabled()
+
+
+def test_models_that_cannot_be_used_are_listed_with_the_reason(show):
+    why = "ModuleNotFoundError: No module named 'torch'"
+    panel = show(opened(), unavailable={"napari_ctvqa.models.big": why})
+    assert "not available: napari_ctvqa.models.big" in shown_texts(panel)
+    assert "No module named 'torch'" in shown_texts(panel)
+    models = _combo(panel, "Model or agent")
+    assert [models.itemData(i) for i in range(models.count())] == ["rules", "echo"]
+
+
+def test_without_any_model_there_is_nothing_to_run(show):
+    panel = show(opened(), found={})
+    assert "No model or agent can be used" in shown_texts(panel)
+    assert not _button(panel, "Run").isEnabled()
+
+
+# --------------------------------------------------------------------- asking
+
+
+def test_run_asks_with_model_kit_and_scope(show):
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session)
+    _button(panel, "Run").click()
+    _combo(panel, "Tool kit").setCurrentIndex(1)
+    _scope(panel, "All that").click()
+    _button(panel, "Run").click()
+    models = _combo(panel, "Model or agent")
+    models.setCurrentIndex(models.findData("echo"))
+    assert not _combo(panel, "Tool kit").isVisible()
+    _button(panel, "Run").click()
+    assert heard == [
+        ("rules", "live", "question"),
+        ("rules", "oracle", "filter"),
+        ("echo", "", "filter"),
+    ]
+
+
+def test_the_format_is_asked_for_and_shown(show):
+    session = opened()
+    heard = heard_from(session.wishes.answer_format)
+    combo = _combo(show(session), "Answer format")
+    combo.setCurrentIndex(combo.findData("freeform"))
+    combo.activated.emit(combo.currentIndex())
+    assert heard == ["freeform"]
+    session.update(answer_format=AnswerFormat.MC)
+    assert combo.currentData() == "mc"
+
+
+# -------------------------------------------------------------------- running
+
+
+def test_progress_shows_count_failures_time_left_and_the_file(show):
+    session = opened()
+    cancel = heard_from(session.wishes.cancel_run)
+    panel = show(session)
+    path = "/data/runs/rules_mc.json"
+    session.update(progress=RunProgress(RunState.RUNNING, "rules", 37, 82, 2, 184.0, "", path))
+    text = shown_texts(panel)
+    assert "rules: 37 of 82 · 2 failed · about 3 min left" in text
+    assert f"Answers are kept, as they come, in {path}" in text
+    bar = panel.findChild(QProgressBar)
+    assert (bar.value(), bar.maximum()) == (37, 82)
+    assert not _button(panel, "Run").isEnabled()
+    _button(panel, "Cancel").click()
+    assert cancel == [()]
+    session.update(progress=RunProgress(RunState.CANCELLING, "rules", 37, 82))
+    assert not _button(panel, "Stopping").isEnabled()
+    session.update(progress=RunProgress(RunState.IDLE, "rules", 38, 82, message="Stopped."))
+    assert "Stopped." in shown_texts(panel)
+    assert _button(panel, "Run").isEnabled()
+    assert not _button(panel, "Cancel").isEnabled()
+
+
+def test_the_rate_is_told_from_what_was_seen(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(run_panel.time, "monotonic", lambda: now[0])
+    rate = Rate()
+    assert rate.of(10, running=True) is None
+    now[0] = 4.0
+    assert rate.of(18, running=True) == pytest.approx(2.0)
+    assert rate.of(18, running=False) is None
+    now[0] = 100.0
+    assert rate.of(1, running=True) is None
+
+
+def test_hostile_names_stay_plain_text(show):
+    hostile = SimpleNamespace(name=HOSTILE, title=HOSTILE, kits=(HOSTILE,))
+    session = opened()
+    session.update(progress=RunProgress(RunState.RUNNING, HOSTILE, 1, 2, 0, 1.0, HOSTILE, HOSTILE))
+    panel = show(session, {HOSTILE: hostile}, {HOSTILE: HOSTILE * 9999})
+    combos = panel.findChildren(QComboBox)
+    shown = texts_of(panel) + "".join(c.itemText(i) for c in combos for i in range(c.count()))
+    assert "\u202e" not in shown
+    assert "\x00" not in shown
+    assert len(shown) < 20_000
+    assert labels_are_plain(panel)
+
+
+def test_nothing_open_is_no_error(show):
+    assert "Open a benchmark" in shown_texts(show(Session()))
+
+
+def test_it_fits_a_narrow_dock(show):
+    panel = show(opened(), width=380)
+    assert panel.minimumSizeHint().width() <= 380
+    for part in panel.findChildren(QPushButton):
+        assert part.width() >= part.minimumSizeHint().width()
+
+
+def test_closing_lets_go_of_the_session(show):
+    session = opened()
+    panel = show(session)
+    before = len(session.progress_changed)
+    panel.close()
+    assert len(session.progress_changed) == before - 1
+    session.update(progress=RunProgress())
