@@ -7,5 +7,5 @@ sh scripts/setup.sh gui
 if [ "$(uname -s)" != Linux ] || [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
     exec .venv/bin/python -m napari_ctvqa demo
 fi
-.venv/bin/python -m napari_ctvqa demo --out demo.png
+sh scripts/on_virtual_display.sh .venv/bin/python -m napari_ctvqa demo --out demo.png
 printf 'There is no display here, so the first screen was pictured: %s\n' "$PWD/demo.png"

@@ -60,7 +60,9 @@ say "Setting up .venv with [$extras]: a few minutes the first time."
 mkdir -p "$HOME"  # may lie in .venv, see the Makefile
 .venv/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$extras]"
 
-# So that the first picture comes at once: bytecode, and the demo case in the user's cache.
+# So that the first picture comes at once: bytecode, the demo case in the user's cache, and the
+# libraries read from disk once, which also shows that they load.
 .venv/bin/python -m compileall -q napari_ctvqa
+.venv/bin/python -c 'import napari_ctvqa.widgets.launch'
 .venv/bin/python -c 'from napari_ctvqa.demo import ensure_demo; ensure_demo()'
 printf '%s' "$wanted" >"$stamp"

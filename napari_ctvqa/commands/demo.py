@@ -20,7 +20,7 @@ class DemoCommand:
         """Declare the arguments."""
         parser.add_argument("--question", metavar="ID", help="begin with this question")
         parser.add_argument(
-            "--autoplay", action="store_true", help="let the rule agent answer and walk its steps"
+            "--autoplay", action="store_true", help="walk through the evidence steps by itself"
         )
         parser.add_argument(
             "--out",
