@@ -9,14 +9,20 @@ stamp=.venv/installed-$extras
 say() { printf '%s\n' "$*"; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
+# PYTHON names one; else the first that is new enough.
 find_python() {
-    for name in "${PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11; do
+    if [ -n "${PYTHON:-}" ]; then
+        set -- "$PYTHON"
+    else
+        set -- python3 python3.14 python3.13 python3.12 python3.11
+    fi
+    for name; do
         if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             command -v "$name"
             return
         fi
     done
-    fail "Python 3.11 or newer was not found: install it, or name one with PYTHON=/path/to/python3."
+    fail "No Python 3.11 or newer among: $*. Install one, or name it: PYTHON=/path/to/python3 make"
 }
 
 # What: Debian packages. As root they are installed; anybody else gets the line to type.

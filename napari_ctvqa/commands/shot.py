@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ShotCommand:
-    """Picture the window on one question."""
+    """Picture the window on one question, or on a case that has none."""
 
     name = "shot"
     help = "save the whole window on one question as a picture; needs no display"
@@ -19,7 +19,9 @@ class ShotCommand:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         _window.add_arguments(parser)
-        parser.add_argument("--question", metavar="ID", required=True, help="the question to show")
+        parser.add_argument(
+            "--question", metavar="ID", help="the question to show (default: the first, or none)"
+        )
         parser.add_argument(
             "--out",
             type=_window.png_path,

@@ -73,7 +73,7 @@ def test_shot_asks_for_one_picture(opened, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["shot data --question q --out a.jpg", "shot data --out a.png", "shot data", "open"]
+    "line", ["shot data --question q --out a.jpg", "shot data --question q", "open", "demo q"]
 )
 def test_a_wrong_call_is_a_usage_error(line, opened):
     with pytest.raises(SystemExit) as left:
