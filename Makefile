@@ -5,7 +5,9 @@ ifeq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo yes),)
 export HOME := $(CURDIR)/.venv/home
 endif
 
-PYTEST = .venv/bin/python -m pytest
+# Tests see neither the settings nor the caches of whoever runs them.
+PYTEST = env XDG_CONFIG_HOME="$(CURDIR)/.venv/test/config" \
+    XDG_CACHE_HOME="$(CURDIR)/.venv/test/cache" .venv/bin/python -m pytest
 
 .PHONY: help demo test quick lint format setup clean
 
@@ -24,6 +26,7 @@ setup:
 	@sh scripts/setup.sh gui,dev
 
 test: setup lint
+	rm -rf .venv/test
 	$(PYTEST) tests --ignore tests/gui
 	sh scripts/on_virtual_display.sh $(PYTEST) tests/gui
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import napari
+from napari.settings import get_settings
 from qtpy.QtWidgets import QApplication
 
 from napari_ctvqa.core.errors import CtvqaError
@@ -51,12 +52,14 @@ def run_app(
     CtvqaError
         When nothing could be shown for the picture.
     """
+    first_time = get_settings().application.first_time
     viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
     app = app_for(viewer)
     app.arrange()
-    viewer.window.resize(*WINDOW_SIZE_PX)
     viewer.window.show()
     app.arrange()
+    if first_time or screenshot is not None:  # show() took napari's size, or the last one saved
+        viewer.window.resize(*WINDOW_SIZE_PX)
     if path is not None:
         app.coordinator.open(
             path,
