@@ -110,10 +110,12 @@ def case_of(files: CaseFiles, volume: Volume, found: Iterable[Mask | MaskProblem
     return growing.case(complete=True)
 
 
-def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Generator[Case, None, None]:
+def open_steps(
+    files: CaseFiles, *, first: Sequence[str] = (), threads: int = THREADS
+) -> Generator[Case, None, None]:
     """Yield the case as it fills: the CT alone, with the ``first`` masks, growing, complete.
 
-    For a worker thread; two more threads inflate, and label maps are painted here. Closing the
+    For a worker thread; ``threads`` more inflate, and label maps are painted here. Closing the
     generator stops the reading.
 
     Raises
@@ -127,7 +129,7 @@ def open_steps(files: CaseFiles, *, first: Sequence[str] = ()) -> Generator[Case
     frame = _frame(grid, display_grid, check_header(header, grid))
     groups = _by_file(files.masks, None, first)
     urgent = sum(_rank(group, first) < len(first) for group in groups)
-    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="case")
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="case")
     try:
         ct = pool.submit(_read_on, path, grid, display_grid)
         pending = [pool.submit(read_mask_file, group, frame) for group in groups]
