@@ -40,8 +40,7 @@ _NOUNS = {
     "pancreatic": "pancreas",
     "colonic": "colon",
 }
-_ADJECTIVE = re.compile(rf"\b(?:{'|'.join(_NOUNS)})\b")
-_SIDES = re.compile(r"\b(left|right)\b")
+_WORD = re.compile(r"[0-9a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +131,23 @@ def _narrower(said: str, recorded: str) -> str:
 
 
 @cache
-def _organ_names() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return a pattern for every organ name of the table, longest first."""
-    found: list[tuple[str, str]] = []
+def _organ_names() -> tuple[tuple[str, str], ...]:
+    """Return (words, structure) for every organ name of the table, longest first."""
+    found: dict[str, str] = {}
     for row in names.table().structures.values():
         if row.lesion:
             continue
-        found += [(name, row.name) for name in (row.name, row.label, *row.aliases)]
+        for name in (row.name, row.label, *row.aliases):
+            found.setdefault(_as_words(name), row.name)
         if row.side:
             bare = row.name.replace(f"_{row.side}", "")
-            found.append((f"{row.side} {bare}", row.name))
-    found.sort(key=lambda pair: -len(pair[0]))
-    return tuple((_words_pattern(name), structure) for name, structure in found)
+            found.setdefault(_as_words(f"{row.side} {bare}"), row.name)
+    return tuple(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
 
-def _words_pattern(name: str) -> re.Pattern[str]:
-    words = [re.escape(word) for word in re.split(r"[^0-9a-z]+", name.casefold()) if word]
-    return re.compile(r"\b" + r"[\s_\-]+".join(words) + r"\b")
+def _as_words(text: str) -> str:
+    """Return the words of a text between single blanks, so that ``in`` finds whole words only."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 def organ_in(text: str) -> str:
@@ -156,12 +155,12 @@ def organ_in(text: str) -> str:
 
     A text that names an organ of two sides and exactly one side means that side.
     """
-    lowered = text.casefold()
-    structure = _named_in(lowered)
+    said = _as_words(text)
+    structure = _named_in(said)
     if not structure:
-        structure = _named_in(_ADJECTIVE.sub(lambda found: _NOUNS[found[0]], lowered))
+        structure = _named_in(" ".join(_NOUNS.get(word, word) for word in said.split(" ")))
     parts = names.parts_of(structure)
-    sides = set(_SIDES.findall(lowered))
+    sides = {side for side in ("left", "right") if f" {side} " in said}
     if parts and len(sides) == 1:
         side = sides.pop()
         return next((part for part in parts if names.side_of(part) == side), structure)
@@ -169,7 +168,7 @@ def organ_in(text: str) -> str:
 
 
 def _named_in(text: str) -> str:
-    return next((name for shape, name in _organ_names() if shape.search(text)), "")
+    return next((structure for words, structure in _organ_names() if words in text), "")
 
 
 def _lesion(question: Question, text: str) -> tuple[str, str]:

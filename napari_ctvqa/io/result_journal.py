@@ -82,7 +82,8 @@ class ResultJournal:
         except BaseException:
             self._file.close()
             raise
-        self._next_write = time.monotonic() + _FIRST_WRITE_S
+        wait_s = 0.0 if self._unwritten else _FIRST_WRITE_S
+        self._next_write = time.monotonic() + wait_s
         return self
 
     def __exit__(self, *_: object) -> None:
