@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from napari_ctvqa.core.cases import Region
-    from napari_ctvqa.core.colours import Look
+    from napari_ctvqa.core.colours import RGB, Look
 
 Labels = npt.NDArray[np.unsignedinteger]
 
@@ -30,14 +32,17 @@ class StyledLabels:
     labels
         Boolean, uint8 or uint16, (z, y, x). Never copied, except when its values need a wider
         type to make room for the outlines.
-    highest
-        The largest value in ``labels``.
+    table
+        The name and colour of every value in ``labels``.
     look
         How the masks are drawn.
     """
 
-    def __init__(self, labels: npt.NDArray[Any], highest: int, look: Look) -> None:
-        wide = highest > 127
+    def __init__(
+        self, labels: npt.NDArray[Any], table: Mapping[int, tuple[str, RGB]], look: Look
+    ) -> None:
+        wide = max(table, default=0) > 127
+        self.table = table
         self.edge_offset = 32768 if wide else 128
         self.look = look
         self.corner: tuple[int, int, int] = (0, 0, 0)
@@ -64,6 +69,16 @@ class StyledLabels:
         if self.hole is not None:
             self._cut(styled, key)
         return styled
+
+    def plain_plane(self, axis: int, index: int) -> Labels:
+        """Return the labels of one plane without outlines; ``index`` counts on the whole grid.
+
+        Empty beyond the array.
+        """
+        inside = index - self.corner[axis]
+        if not 0 <= inside < self.shape[axis]:
+            return np.zeros((0, 0), self.dtype)
+        return np.asarray(np.take(self._labels, inside, axis=axis))
 
     def _cut(self, styled: Labels, key: Any) -> None:
         """Blank the hole's voxels in a whole plane that was read with ``key``."""

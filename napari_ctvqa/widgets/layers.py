@@ -1,10 +1,4 @@
-"""CaseLayers: the CT, its masks and the focused mask in the viewer.
-
-The only module that adds, changes or removes napari layers. The layers are made once and reused:
-a new case swaps their data, so memory stays flat. The viewer's world is millimetres along the
-display axes (Inferior, Posterior, Left) from the first voxel's centre; which patient position
-that is, the Grid knows.
-"""
+"""CaseLayers: the case of the session in the viewer: what is drawn, where the reader is."""
 
 from __future__ import annotations
 
@@ -12,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from napari.layers import Image, Labels
-from napari.utils.colormaps import DirectLabelColormap
+from psygnal import Signal
 
 from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.colours import (
@@ -24,30 +16,26 @@ from napari_ctvqa.core.colours import (
     lesion_look,
     look_of,
 )
-from napari_ctvqa.core.windows import DEFAULT_PRESET, SLIDER_RANGE_HU, preset_table
-from napari_ctvqa.widgets.label_styles import StyledLabels
+from napari_ctvqa.core.view_text import PLANES
+from napari_ctvqa.core.windows import DEFAULT_PRESET, preset_table
+from napari_ctvqa.widgets.layer_stack import CT, FOCUS, LayerStack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     import napari
     import numpy.typing as npt
 
-    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Volume
+    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask
     from napari_ctvqa.core.colours import RGB, Look
     from napari_ctvqa.core.geometry import Grid
     from napari_ctvqa.core.session import Session
-
-PLANES = ("axial", "coronal", "sagittal")
-"""By the display axis (z, y, x) that is not displayed."""
+    from napari_ctvqa.widgets.label_styles import StyledLabels
 
 _ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
-_STACK = ("CT", "organs", "lesions", "focus")
-"""Our layers from bottom to top."""
 _GROUPS = ("organs", "lesions")
-_STEPPED_BACK = 0.35
-"""How much of their opacity the other masks keep while one stands out."""
+_EXTRA = (Source.PREDICTED, Source.TOOL, Source.READER)
 _FIT_MARGIN = 0.02
 
 Index = tuple[int, int, int]
@@ -59,6 +47,17 @@ class Place:
 
     plane: str
     index_zyx: Index
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One structure that is drawn on the current slice: how large, in which colour and look."""
+
+    structure: str
+    colour: RGB
+    voxels: int
+    look: Look
+    focused: bool = False
 
 
 class CaseLayers:
@@ -74,46 +73,48 @@ class CaseLayers:
         The user's window presets, where there are any.
     """
 
+    changed = Signal()
+    """Another case, other masks, another focus, or masks shown or hidden."""
+
     def __init__(
         self, viewer: napari.Viewer, session: Session, *, preset_file: Path | None = None
     ) -> None:
         self.viewer = viewer
         self.session = session
+        self.stack = LayerStack(viewer)
         self.presets = preset_table(preset_file)
         self.preset_name = DEFAULT_PRESET
         self.colours: Mapping[str, RGB] = {}
         """The colour of every structure of the case that is drawn."""
         self.focused: Mask | None = None
         """The mask that stands out, None while none does."""
+        self.overlays_shown = True
+        """Whether masks are drawn (one key hides them all)."""
         self._case: Case | None = None
-        self._layers: dict[str, Any] = {}
-        self._wanted: dict[str, bool] = {}
-        self._opacity: dict[str, float] = {}
-        self._overlays_shown = True
+        self._extra: dict[Source, tuple[Mask, ...]] = {}
         self._places: dict[tuple[str, Path], Index] = {}
         self._before_focus: tuple[Place, object] | None = None
         self._fitted: tuple[float, ...] | None = None
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (session.case_changed, self._on_case_changed),
             (session.focus_changed, self._on_focus_changed),
-            (viewer.layers.events.removed, self._on_layer_removed),
             (viewer.dims.events.order, self._on_order_changed),
             (viewer.canvas.events.size, self._on_canvas_resized),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
         self._on_case_changed()
-        self._on_focus_changed()
 
     def close(self) -> None:
         """Let go of session and viewer; the layers stay in the viewer."""
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
+        self.stack.close()
 
     def layer(self, name: str) -> Any:
-        """Return our napari layer ``"CT"``, ``"organs"``, ``"lesions"`` or ``"focus"``, or None."""
-        return self._layers.get(name)
+        """Return our napari layer (``"CT"``, ``"organs"``, ``"lesions"``, ``"focus"``), or None."""
+        return self.stack.get(name)
 
     # ------------------------------------------------------------------ place
 
@@ -180,12 +181,8 @@ class CaseLayers:
         grid, dims = self.grid, self.viewer.dims
         if grid is None or dims.ndim < 3:
             return
-        point_mm = [
-            min(max(index, 0), size - 1) * spacing
-            for index, size, spacing in zip(
-                index_zyx, grid.shape_zyx, grid.spacing_mm_zyx, strict=True
-            )
-        ]
+        sizes = zip(index_zyx, grid.shape_zyx, grid.spacing_mm_zyx, strict=True)
+        point_mm = [min(max(index, 0), size - 1) * spacing for index, size, spacing in sizes]
         dims.set_point(range(dims.ndim - 3, dims.ndim), point_mm)
 
     def _camera_state(self) -> tuple[float, ...]:
@@ -206,28 +203,17 @@ class CaseLayers:
     def apply_preset(self, name: str) -> None:
         """Show the window of that name; an unknown name changes nothing."""
         preset = self.presets.named(name)
-        if preset is None:
-            return
-        self.preset_name = preset.name
-        layer = self._layers.get("CT")
-        if layer is not None:
-            layer.contrast_limits = (preset.lo, preset.hi)
-            # napari narrows the slider to the limits; no wider window could be drawn from there.
-            low, high = SLIDER_RANGE_HU
-            layer.contrast_limits_range = (min(preset.lo, low), max(preset.hi, high))
+        if preset is not None:
+            self.preset_name = preset.name
+            self.stack.set_window(preset.lo, preset.hi)
 
     # --------------------------------------------------------------- overlays
 
-    @property
-    def overlays_shown(self) -> bool:
-        """Return whether masks are drawn (one key hides them all)."""
-        return self._overlays_shown
-
     def toggle_overlays(self) -> None:
-        """Hide all masks, or show them again."""
-        self._overlays_shown = not self._overlays_shown
-        self._wanted.clear()
-        self._show_and_hide()
+        """Hide all masks, or show them again; markers and text stay."""
+        self.overlays_shown = not self.overlays_shown
+        self._show_and_hide(insist=frozenset({*_GROUPS, *_EXTRA, FOCUS}))
+        self.changed.emit()
 
     def highlight(self, mask: Mask | None) -> None:
         """Make one mask stand out and let the others step back; None undoes it.
@@ -238,44 +224,85 @@ class CaseLayers:
         if self.focused is not None:
             region = self.focused.region
             assert region.box_zyx is not None and region.crop_zyx is not None
-            self._draw_labels(
-                "focus",
-                region.crop_zyx,
-                region.box_zyx,
-                {1: (self.focused.structure, highlight_colour())},
-                highlight_look(),
-            )
-            self._wanted.pop("focus", None)
-        self._step_back_or_forth()
+            table = {1: (self.focused.structure, highlight_colour())}
+            self._draw(FOCUS, region.crop_zyx, region.box_zyx, table, highlight_look())
+        self.stack.step_back(None if self.focused is None else self.focused.region)
+        self._show_and_hide(insist=frozenset({FOCUS}))
+        self.changed.emit()
+
+    def show_masks(self, source: Source, masks: Iterable[Mask]) -> None:
+        """Draw masks of a model, a tool or a reader in that source's own look; none hides it.
+
+        Raises ValueError for reference masks, which come with the case.
+        """
+        if source not in _EXTRA:
+            raise ValueError("reference masks are drawn from the case")
+        kept = tuple(mask for mask in masks if not mask.region.empty)
+        self._extra[source] = kept
+        if kept:
+            box = _around(mask.region.box_zyx for mask in kept)
+            labels = _painted(kept, box)
+            colours = case_colours([mask.structure for mask in kept], ())
+            table = {
+                value: (mask.structure, self.colours.get(mask.structure, colours[mask.structure]))
+                for value, mask in enumerate(kept, start=1)
+            }
+            self._draw(source, labels, box, table, look_of(source))
+        else:
+            self.stack.empty(source)
         self._show_and_hide()
+        self.changed.emit()
 
-    def _step_back_or_forth(self) -> None:
-        """Dim the other masks, and cut the focused one out of them, while one stands out."""
-        hole = None if self.focused is None else self.focused.region
-        for name in _GROUPS:
-            layer = self._layers.get(name)
-            if layer is None:
-                continue
-            if hole is not None and name not in self._opacity:
-                self._opacity[name] = layer.opacity
-                layer.opacity *= _STEPPED_BACK
-            elif hole is None and name in self._opacity:
-                layer.opacity = self._opacity.pop(name)
-            if isinstance(layer.data, StyledLabels) and layer.data.hole is not hole:
-                layer.data.hole = hole
-                layer.refresh()
+    @property
+    def extra_masks(self) -> tuple[Mask, ...]:
+        """Return the masks that were drawn beside the case's own."""
+        return tuple(mask for masks in self._extra.values() for mask in masks)
 
-    def _show_and_hide(self) -> None:
-        """Set visibility where our wish changed; what the user switched otherwise stays so."""
-        maps = {} if self._case is None else self._case.label_maps
-        wanted = {"CT": self._case is not None}
-        for name in _GROUPS:
-            wanted[name] = self._overlays_shown and name in maps and bool(maps[name].structures)
-        wanted["focus"] = self._overlays_shown and self.focused is not None
-        for name, layer in self._layers.items():
-            if self._wanted.get(name) is not wanted[name]:
-                layer.visible = wanted[name]
-        self._wanted = wanted
+    def drawn_here(self) -> list[Drawn]:
+        """Return what is drawn on the current slice: the focused mask, then by size."""
+        found: list[Drawn] = []
+        for name in (*_GROUPS, *_EXTRA):
+            data = self.stack.drawn(name)
+            if data is not None:
+                found += [
+                    Drawn(*data.table[value], voxels, data.look)
+                    for value, voxels in enumerate(self._counts(data).tolist())
+                    if voxels and value in data.table
+                ]
+        found.sort(key=lambda drawn: -drawn.voxels)
+        data = self.stack.drawn(FOCUS)
+        if self.focused is None or data is None:
+            return found
+        name, colour = data.table[1]
+        here = Drawn(name, colour, int(self._counts(data)[1:].sum()), data.look, focused=True)
+        return [here, *(drawn for drawn in found if drawn.structure != name)]
+
+    def _counts(self, data: StyledLabels) -> npt.NDArray[np.intp]:
+        """Return how many voxels of each value the current slice (3-D: the array) holds."""
+        axis = PLANES.index(self.plane)
+        flat = self.viewer.dims.ndisplay == 2
+        part = data.plain_plane(axis, self._index_zyx()[axis]) if flat else np.asarray(data)
+        return np.bincount(part.ravel(), minlength=2)
+
+    def _draw(
+        self,
+        name: str,
+        labels: npt.NDArray[Any],
+        box: BoxZYX,
+        table: Mapping[int, tuple[str, RGB]],
+        look: Look,
+    ) -> None:
+        assert self.grid is not None
+        self.stack.draw_labels(name, labels, box, self.grid.spacing_mm_zyx, table, look)
+
+    def _show_and_hide(self, *, insist: frozenset[str] = frozenset()) -> None:
+        shown = set() if self._case is None else {CT}
+        if self.overlays_shown and self._case is not None:
+            maps = self._case.label_maps
+            shown |= {group for group in _GROUPS if group in maps and maps[group].structures}
+            shown |= {source for source, masks in self._extra.items() if masks}
+            shown |= set() if self.focused is None else {FOCUS}
+        self.stack.show_only(shown, insist=insist)
 
     # ------------------------------------------------------------------- case
 
@@ -285,130 +312,49 @@ class CaseLayers:
             return
         same_volume = before is not None and case is not None and case.volume is before.volume
         if before is not None and not same_volume:
-            self._places[before.case_id, before.volume.path] = self._index_zyx()
-            self._before_focus = None
-            self.highlight(None)
-            for name in self._layers:
-                self._empty(name)
+            self._leave(before)
         self._case = case
         if case is not None:
             if not same_volume:
-                self._draw_volume(case.volume)
+                volume, preset = case.volume, self.presets.named(self.preset_name)
+                assert preset is not None
+                spacing_mm = volume.display_grid.spacing_mm_zyx
+                self.stack.draw_image(volume.display_zyx, spacing_mm, (preset.lo, preset.hi))
             self._draw_maps(case, before if same_volume else None)
         self._show_and_hide()
         if case is not None and not same_volume:
-            deep, high, wide = case.volume.display_grid.shape_zyx
-            middle = (deep // 2, high // 2, wide // 2)
-            self._move_to(self._places.get((case.case_id, case.volume.path), middle))
-            self.fit()
+            self._arrive(case)
         self._on_focus_changed()
+        self.changed.emit()
 
-    def _draw_volume(self, volume: Volume) -> None:
-        scale = volume.display_grid.spacing_mm_zyx
-        layer = self._layers.get("CT")
-        if layer is None:
-            preset = self.presets.named(self.preset_name)
-            assert preset is not None
-            layer = Image(
-                volume.display_zyx,
-                name="CT",
-                rgb=False,  # a volume three voxels wide is not a colour picture
-                multiscale=False,
-                contrast_limits=(preset.lo, preset.hi),
-                scale=scale,
-                units=("mm", "mm", "mm"),
-                axis_labels=("z", "y", "x"),
-            )
-            self._add("CT", layer)
-            self.apply_preset(self.preset_name)
-        else:
-            self._swap(layer, volume.display_zyx, scale, (0.0, 0.0, 0.0))
+    def _leave(self, case: Case) -> None:
+        self._places[case.case_id, case.volume.path] = self._index_zyx()
+        self._before_focus = None
+        self._extra.clear()
+        self.focused = None
+        self.stack.step_back(None)
+        self.stack.empty_all()
+
+    def _arrive(self, case: Case) -> None:
+        """Go to where the reader last was in this case, else to its middle."""
+        deep, high, wide = case.volume.display_grid.shape_zyx
+        middle = (deep // 2, high // 2, wide // 2)
+        self._move_to(self._places.get((case.case_id, case.volume.path), middle))
+        self.fit()
 
     def _draw_maps(self, case: Case, before: Case | None) -> None:
         old = {} if before is None else before.label_maps
-        names = {group: set(m.structures.values()) for group, m in case.label_maps.items()}
+        names = {group: m.structures.values() for group, m in case.label_maps.items()}
         self.colours = case_colours(names.get("organs", ()), names.get("lesions", ()))
         for group in _GROUPS:
             label_map = case.label_maps.get(group)
             if label_map is None or not label_map.structures:
-                self._empty(group)
-            elif label_map is not old.get(group) or group not in self._layers:
+                self.stack.empty(group)
+            elif label_map is not old.get(group) or self.stack.get(group) is None:
                 table = {v: (name, self.colours[name]) for v, name in label_map.structures.items()}
                 look = lesion_look() if group == "lesions" else look_of(Source.REFERENCE)
                 box = _box_of(label_map, case)
-                self._draw_labels(group, label_map.array_zyx[box], box, table, look)
-
-    def _draw_labels(
-        self,
-        name: str,
-        labels: npt.NDArray[Any],
-        box: BoxZYX,
-        table: Mapping[int, tuple[str, RGB]],
-        look: Look,
-    ) -> None:
-        """Draw a label array that fills ``box`` of the display grid; ``table`` is by value."""
-        grid = self.grid
-        assert grid is not None
-        scale = grid.spacing_mm_zyx
-        corner = [part.start * mm for part, mm in zip(box, scale, strict=True)]
-        data = StyledLabels(labels, max(table), look)
-        if self.focused is not None and name != "focus":
-            data.hole = self.focused.region
-        data.corner = (box[0].start, box[1].start, box[2].start)
-        colormap = _colormap(table, look, data.edge_offset)
-        layer = self._layers.get(name)
-        if layer is None:
-            layer = Labels(
-                data,
-                name=name,
-                multiscale=False,
-                colormap=colormap,
-                opacity=1.0,
-                blending="translucent_no_depth",
-                scale=scale,
-                translate=corner,
-                units=("mm", "mm", "mm"),
-                axis_labels=("z", "y", "x"),
-            )
-            self._add(name, layer)
-        else:
-            self._swap(layer, data, scale, corner, colormap)
-        layer.features = _features(table, data.edge_offset)
-
-    def _empty(self, name: str) -> None:
-        """Leave nothing of the former case in a layer: neither memory nor a part in the extent."""
-        layer = self._layers.get(name)
-        if layer is None:
-            return
-        one_voxel = np.zeros((1, 1, 1), np.uint8)
-        if name == "CT":
-            self._swap(layer, one_voxel, layer.scale, layer.translate)
-        else:
-            nothing = StyledLabels(one_voxel, 1, look_of(Source.REFERENCE))
-            self._swap(layer, nothing, layer.scale, (0.0, 0.0, 0.0))
-
-    def _swap(self, layer: Any, data: Any, scale: Any, corner: Any, colormap: Any = None) -> None:
-        """Give a layer other data; hidden meanwhile, so that it is sliced once, not five times."""
-        shown = layer.visible
-        layer.visible = False
-        layer.data = data
-        layer.scale = scale
-        layer.translate = corner
-        if colormap is not None:
-            layer.colormap = colormap
-        layer.editable = False  # napari makes a layer editable again with new data
-        layer.visible = shown
-
-    def _add(self, name: str, layer: Any) -> None:
-        layer.editable = False
-        layer.locked = True
-        lower = [self._layers[n] for n in _STACK[: _STACK.index(name)] if n in self._layers]
-        index = 1 + max((self.viewer.layers.index(other) for other in lower), default=-1)
-        self.viewer.layers.insert(index, layer)
-        self._layers[name] = layer
-
-    def _on_layer_removed(self, event: Any) -> None:
-        self._layers = {n: layer for n, layer in self._layers.items() if layer is not event.value}
+                self._draw(group, label_map.array_zyx[box], box, table, look)
 
     # ------------------------------------------------------------------ focus
 
@@ -439,36 +385,39 @@ class CaseLayers:
             self._move_to(place.index_zyx)
 
 
-def _box_of(label_map: LabelMap, case: Case) -> BoxZYX:
-    """Return the box around all masks of a label map: only what holds something is drawn."""
-    whole = tuple(slice(0, size) for size in label_map.array_zyx.shape)
-    boxes = []
-    for structure in label_map.structures.values():
-        mask = case.masks.get(structure)
-        if mask is None:
-            return whole[0], whole[1], whole[2]
-        if mask.region.box_zyx is not None:
-            boxes.append(mask.region.box_zyx)
-    if not boxes:
+def _around(boxes: Iterable[BoxZYX | None]) -> BoxZYX:
+    """Return the smallest box around all boxes; one voxel where there is none."""
+    known = [box for box in boxes if box is not None]
+    if not known:
         return slice(0, 1), slice(0, 1), slice(0, 1)
-    around = [
-        slice(min(b[axis].start for b in boxes), max(b[axis].stop for b in boxes))
+    z, y, x = (
+        slice(min(box[axis].start for box in known), max(box[axis].stop for box in known))
         for axis in range(3)
-    ]
-    return around[0], around[1], around[2]
+    )
+    return z, y, x
 
 
-def _colormap(
-    table: Mapping[int, tuple[str, RGB]], look: Look, edge_offset: int
-) -> DirectLabelColormap:
-    colours: dict[int | None, Any] = {None: (0, 0, 0, 0), 0: (0, 0, 0, 0)}
-    for value, (_, colour) in table.items():
-        colours[value] = colour.rgba(look.fill_alpha)
-        colours[value + edge_offset] = colour.rgba(look.outline_alpha)
-    return DirectLabelColormap(color_dict=colours)
+def _box_of(label_map: LabelMap, case: Case) -> BoxZYX:
+    """Return the box around all masks of a label map, the whole map where one is not known."""
+    masks = [case.masks.get(structure) for structure in label_map.structures.values()]
+    if None in masks:
+        deep, high, wide = label_map.array_zyx.shape
+        return slice(0, deep), slice(0, high), slice(0, wide)
+    return _around(mask.region.box_zyx for mask in masks if mask is not None)
 
 
-def _features(table: Mapping[int, tuple[str, RGB]], edge_offset: int) -> pd.DataFrame:
-    """Return the names for napari's own status line, for fill and outline values."""
-    rows = [(v + add, name) for v, (name, _) in table.items() for add in (0, edge_offset)]
-    return pd.DataFrame(rows, columns=["index", "structure"])
+def _painted(masks: tuple[Mask, ...], box: BoxZYX) -> npt.NDArray[np.unsignedinteger]:
+    """Return the masks' numbers (from 1) inside ``box``, larger masks below smaller ones."""
+    shape = [part.stop - part.start for part in box]
+    labels: npt.NDArray[np.unsignedinteger] = (
+        np.zeros(shape, np.uint8) if len(masks) < 128 else np.zeros(shape, np.uint16)
+    )
+    for value, mask in sorted(enumerate(masks, start=1), key=lambda pair: -pair[1].region.voxels):
+        own, crop = mask.region.box_zyx, mask.region.crop_zyx
+        assert own is not None and crop is not None
+        there = tuple(
+            slice(part.start - edge.start, part.stop - edge.start)
+            for part, edge in zip(own, box, strict=True)
+        )
+        labels[there][crop] = value
+    return labels

@@ -1,0 +1,237 @@
+"""LayerStack: our napari layers, made once, given other data with every case.
+
+The only module that adds, changes or removes napari layers. What is drawn, and when, is for
+``layers.py`` to say. The viewer's world is millimetres along the display axes (Inferior,
+Posterior, Left) from the centre of the first voxel; which patient position that is, the Grid
+knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from napari.layers import Image, Labels
+from napari.utils.colormaps import DirectLabelColormap
+
+from napari_ctvqa.core.colours import Look
+from napari_ctvqa.core.windows import SLIDER_RANGE_HU
+from napari_ctvqa.widgets.label_styles import StyledLabels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import napari
+    import numpy.typing as npt
+
+    from napari_ctvqa.core.cases import BoxZYX, Region
+    from napari_ctvqa.core.colours import RGB
+
+CT = "CT"
+FOCUS = "focus"
+STACK = (CT, "organs", "lesions", "predicted", "tool", "reader", FOCUS)
+"""Our layers from bottom to top."""
+
+_STEPPED_BACK = 0.35
+"""How much of their opacity the other masks keep while one stands out."""
+_UNITS = ("mm", "mm", "mm")
+_AXIS_LABELS = ("z from 0", "y from 0", "x from 0")
+"""Beside napari's own sliders, which count from 0 what we count from 1."""
+_NO_LOOK = Look("none", 0.0, "plain", 0.0)
+_ORIGIN = (0.0, 0.0, 0.0)
+
+Spacing = tuple[float, float, float]
+
+
+class LayerStack:
+    """Draws arrays in napari layers of ours; layers of others in the viewer are left alone.
+
+    Every layer of ours is read-only, in pan and zoom mode, and locked against deletion. A user
+    who deletes one all the same gets it back with the next thing drawn in it.
+    """
+
+    def __init__(self, viewer: napari.Viewer) -> None:
+        self.viewer = viewer
+        self._layers: dict[str, Any] = {}
+        self._visible: dict[str, bool] = {}
+        self._opacity: dict[str, float] = {}
+        self._hole: Region | None = None
+        viewer.layers.events.removed.connect(self._on_removed)
+
+    def close(self) -> None:
+        """Let go of the viewer; the layers stay in it."""
+        self.viewer.layers.events.removed.disconnect(self._on_removed)
+
+    def get(self, name: str) -> Any:
+        """Return our layer of that name in ``STACK``, whatever the user calls it now, or None."""
+        return self._layers.get(name)
+
+    # ---------------------------------------------------------------- drawing
+
+    def draw_image(
+        self, array_zyx: npt.NDArray[Any], spacing_mm_zyx: Spacing, window: tuple[float, float]
+    ) -> None:
+        """Draw a CT; ``window`` (lo, hi) counts for a new layer, else the window stays."""
+        layer = self._layers.get(CT)
+        if layer is not None:
+            self._swap(layer, array_zyx, spacing_mm_zyx, _ORIGIN)
+            return
+        layer = Image(
+            array_zyx,
+            name=CT,
+            rgb=False,  # a volume three voxels wide is not a colour picture
+            multiscale=False,
+            contrast_limits=window,
+            scale=spacing_mm_zyx,
+            units=_UNITS,
+            axis_labels=_AXIS_LABELS,
+            interpolation2d="linear",
+        )
+        self._add(CT, layer)
+        self.set_window(*window)
+
+    def set_window(self, lo: float, hi: float) -> None:
+        """Show HU from ``lo`` black to ``hi`` white."""
+        layer = self._layers.get(CT)
+        if layer is not None:
+            layer.contrast_limits = (lo, hi)
+            # napari narrows the slider to the limits; no wider window could be drawn from there.
+            low, high = SLIDER_RANGE_HU
+            layer.contrast_limits_range = (min(lo, low), max(hi, high))
+
+    def draw_labels(
+        self,
+        name: str,
+        labels: npt.NDArray[Any],
+        box: BoxZYX,
+        spacing_mm_zyx: Spacing,
+        table: Mapping[int, tuple[str, RGB]],
+        look: Look,
+    ) -> None:
+        """Draw labels that fill ``box`` of the display grid; ``table``: value to name and colour.
+
+        Only the box is drawn, which costs less than the whole grid and shows the same.
+        """
+        data = StyledLabels(labels, table, look)
+        data.corner = (box[0].start, box[1].start, box[2].start)
+        data.hole = None if name == FOCUS else self._hole
+        corner_mm = tuple(start * mm for start, mm in zip(data.corner, spacing_mm_zyx, strict=True))
+        colormap = _colormap(table, look, data.edge_offset)
+        layer = self._layers.get(name)
+        if layer is None:
+            layer = Labels(
+                data,
+                name=name,
+                multiscale=False,
+                colormap=colormap,
+                opacity=1.0,
+                blending="translucent_no_depth",
+                scale=spacing_mm_zyx,
+                translate=corner_mm,
+                units=_UNITS,
+                axis_labels=_AXIS_LABELS,
+            )
+            if self._hole is not None and name != FOCUS:
+                self._opacity[name] = 1.0
+                layer.opacity = _STEPPED_BACK
+            self._add(name, layer)
+        else:
+            self._swap(layer, data, spacing_mm_zyx, corner_mm, colormap)
+        layer.features = _features(table, data.edge_offset)
+
+    def empty(self, name: str) -> None:
+        """Leave nothing of the former case in a layer: neither memory nor a part in the extent."""
+        layer = self._layers.get(name)
+        if layer is None:
+            return
+        one_voxel = np.zeros((1, 1, 1), np.uint8)
+        data = one_voxel if name == CT else StyledLabels(one_voxel, {}, _NO_LOOK)
+        self._swap(layer, data, layer.scale, _ORIGIN)
+
+    def empty_all(self) -> None:
+        """Leave nothing of the former case in any layer."""
+        for name in self._layers:
+            self.empty(name)
+
+    def drawn(self, name: str) -> StyledLabels | None:
+        """Return the labels that a layer shows, None where it shows none."""
+        layer = self._layers.get(name)
+        if layer is None or not layer.visible or not isinstance(layer.data, StyledLabels):
+            return None
+        return layer.data
+
+    # ------------------------------------------------------------- appearance
+
+    def step_back(self, hole: Region | None) -> None:
+        """Dim all masks but the focused one and leave ``hole`` out of them; None undoes it."""
+        self._hole = hole
+        for name, layer in self._layers.items():
+            if name in (CT, FOCUS):
+                continue
+            if hole is not None and name not in self._opacity:
+                self._opacity[name] = layer.opacity
+                layer.opacity *= _STEPPED_BACK
+            elif hole is None and name in self._opacity:
+                layer.opacity = self._opacity.pop(name)
+            if isinstance(layer.data, StyledLabels) and layer.data.hole is not hole:
+                layer.data.hole = hole
+                layer.refresh()
+
+    def show_only(self, names: set[str], *, insist: frozenset[str] = frozenset()) -> None:
+        """Show these layers and hide the rest of ours.
+
+        Only what differs from the last call is touched, so that a layer which the user switched
+        by hand stays as they left it; ``insist`` names layers that are set all the same.
+        """
+        for name, layer in self._layers.items():
+            wanted = name in names
+            if name in insist or self._visible.get(name) is not wanted:
+                layer.visible = wanted
+                self._visible[name] = wanted
+
+    # ----------------------------------------------------------------- layers
+
+    def _swap(
+        self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
+    ) -> None:
+        """Give a layer other data; hidden meanwhile, so that it is sliced once, not five times."""
+        shown = layer.visible
+        layer.visible = False
+        layer.data = data
+        layer.scale = scale
+        layer.translate = corner_mm
+        if colormap is not None:
+            layer.colormap = colormap
+        layer.editable = False  # napari makes a layer editable again with new data
+        layer.visible = shown
+
+    def _add(self, name: str, layer: Any) -> None:
+        layer.editable = False
+        layer.locked = True
+        lower = [self._layers[n] for n in STACK[: STACK.index(name)] if n in self._layers]
+        index = 1 + max((self.viewer.layers.index(other) for other in lower), default=-1)
+        self.viewer.layers.insert(index, layer)
+        self._layers[name] = layer
+        self._visible.pop(name, None)
+
+    def _on_removed(self, event: Any) -> None:
+        for name in [n for n, layer in self._layers.items() if layer is event.value]:
+            del self._layers[name]
+            self._opacity.pop(name, None)
+
+
+def _colormap(
+    table: Mapping[int, tuple[str, RGB]], look: Look, edge_offset: int
+) -> DirectLabelColormap:
+    colours: dict[int | None, Any] = {None: (0, 0, 0, 0), 0: (0, 0, 0, 0)}
+    for value, (_, colour) in table.items():
+        colours[value] = colour.rgba(look.fill_alpha)
+        colours[value + edge_offset] = colour.rgba(look.outline_alpha)
+    return DirectLabelColormap(color_dict=colours)
+
+
+def _features(table: Mapping[int, tuple[str, RGB]], edge_offset: int) -> pd.DataFrame:
+    """Return the names for napari's own status line, for fill and outline values."""
+    rows = [(v + add, name) for v, (name, _) in table.items() for add in (0, edge_offset)]
+    return pd.DataFrame(rows, columns=["index", "structure"])

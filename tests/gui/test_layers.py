@@ -1,0 +1,467 @@
+import gc
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from napari.layers import Image, Labels, Points
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication
+from view_cases import (
+    ORDERS,
+    case_of,
+    iou,
+    mask_of,
+    on_canvas,
+    phantom_case,
+    picture,
+    stored,
+    whole,
+)
+
+from napari_ctvqa.core.cases import Source
+from napari_ctvqa.core.colours import highlight_pixels
+from napari_ctvqa.core.session import MaskFocus, Session
+from napari_ctvqa.widgets.layers import CaseLayers
+
+PLANES = ("axial", "coronal", "sagittal")
+
+
+@pytest.fixture
+def session():
+    return Session()
+
+
+@pytest.fixture
+def layers(viewer, session):
+    made = CaseLayers(viewer, session)
+    yield made
+    made.close()
+
+
+def go_through(layers, mask):
+    """Go to the middle of a mask along all three axes."""
+    for axis, part in enumerate(mask.region.box_zyx):
+        layers.go_to(axis, (part.start + part.stop - 1) // 2)
+
+
+# ------------------------------------------------------------------- hanging
+
+
+@pytest.mark.parametrize("plane", ["axial", "coronal"])
+def test_rod_on_patient_left_is_drawn_on_the_right(viewer, session, layers, plane):
+    session.update(case=phantom_case())
+    go_through(layers, session.case.masks["rod"])
+    layers.set_plane(plane)
+    layers.toggle_overlays()
+    grey = picture(viewer)[..., 0].astype(int)
+    bright = np.argwhere(grey > 250)[:, 1]
+    body = np.argwhere(grey > 100)[:, 1]
+    assert len(bright) > 100
+    assert bright.min() > (body.min() + body.max()) / 2
+
+
+def test_sagittal_has_the_nose_left_and_the_head_up(viewer, session, layers):
+    session.update(case=phantom_case())
+    layers.set_plane("sagittal")
+    layers.toggle_overlays()
+    masks = session.case.masks
+    go_through(layers, masks["cube"])
+    shown = on_canvas(viewer, whole(masks["cube"]), layers.grid, viewer.canvas.size)
+    assert np.argwhere(shown)[:, 1].mean() < viewer.canvas.size[1] / 2
+    go_through(layers, masks["ball"])
+    shown = on_canvas(viewer, whole(masks["ball"]), layers.grid, viewer.canvas.size)
+    assert np.argwhere(shown)[:, 0].mean() < viewer.canvas.size[0] / 2
+    dark = picture(viewer)[..., 0]
+    assert dark[shown].mean() < 60  # the ball is fat, dark in this window
+
+
+@pytest.mark.slow
+def test_all_48_axis_orders_give_the_same_pictures(viewer, session, layers):
+    first = {}
+    for order, flips in ORDERS:
+        session.update(case=phantom_case(order, flips, case_id=f"{order}{flips}"))
+        go_through(layers, session.case.masks["cube"])
+        for plane in PLANES:
+            layers.set_plane(plane)
+            now = picture(viewer).astype(int)
+            before = first.setdefault(plane, now)
+            same = (abs(now - before) <= 1).all(axis=-1)
+            assert same.mean() >= 0.999, (order, flips, plane)
+    assert not np.array_equal(first["axial"], first["coronal"])
+
+
+# -------------------------------------------------------------- highlighting
+
+
+@pytest.mark.parametrize("plane", PLANES)
+@pytest.mark.parametrize("structure", ["rod", "cube", "ball"])
+def test_highlight_covers_the_mask_and_nothing_else(viewer, session, layers, plane, structure):
+    session.update(case=phantom_case())
+    mask = session.case.masks[structure]
+    layers.set_plane(plane)
+    go_through(layers, mask)
+    layers.highlight(mask)
+    shot = picture(viewer)
+    found = highlight_pixels(shot)
+    expected = on_canvas(viewer, whole(mask), layers.grid, shot.shape[:2])
+    assert expected.sum() > 100
+    assert iou(found, expected) >= 0.97
+    layers.highlight(None)
+    assert not highlight_pixels(picture(viewer)).any()
+
+
+def test_one_voxel_is_highlighted(viewer, session, layers):
+    one = np.zeros((12, 20, 24), bool)
+    one[5, 7, 18] = True
+    case = phantom_case()
+    mask = mask_of("dot", one, case.volume.grid)
+    session.update(case=replace(case, masks={**case.masks, "dot": mask}))
+    go_through(layers, mask)
+    layers.highlight(mask)
+    shot = picture(viewer)
+    expected = on_canvas(viewer, one, layers.grid, shot.shape[:2])
+    assert iou(highlight_pixels(shot), expected) >= 0.9
+
+
+def test_mask_that_fills_the_volume_is_highlighted(viewer, session, layers):
+    case = phantom_case()
+    everything = np.ones(case.volume.grid.shape_zyx, bool)
+    mask = mask_of("all", everything, case.volume.grid)
+    session.update(case=case)
+    layers.highlight(mask)
+    shot = picture(viewer)
+    expected = on_canvas(viewer, everything, layers.grid, shot.shape[:2])
+    assert iou(highlight_pixels(shot), expected) >= 0.97
+
+
+def test_empty_mask_changes_nothing(viewer, session, layers):
+    case = phantom_case()
+    session.update(case=case)
+    before = picture(viewer)
+    nothing = np.zeros(case.volume.grid.shape_zyx, bool)
+    layers.highlight(mask_of("none", nothing, case.volume.grid))
+    assert layers.focused is None
+    assert np.array_equal(picture(viewer), before)
+
+
+def test_highlight_hides_what_overlaps_it(viewer, session, layers):
+    """A lesion inside the focused organ must not break the organ's colour."""
+    case = phantom_case(lesions=("ball",))
+    body = case.volume.array_zyx > -500
+    organ = mask_of("body", body, case.volume.grid)
+    session.update(case=replace(case, masks={**case.masks, "body": organ}))
+    go_through(layers, case.masks["ball"])
+    layers.highlight(organ)
+    shot = picture(viewer)
+    expected = on_canvas(viewer, body, layers.grid, shot.shape[:2])
+    assert iou(highlight_pixels(shot), expected) >= 0.97
+
+
+def test_other_masks_step_back_and_return(viewer, session, layers):
+    session.update(case=phantom_case())
+    go_through(layers, session.case.masks["ball"])
+    rod = on_canvas(viewer, whole(session.case.masks["rod"]), layers.grid, viewer.canvas.size)
+
+    def colourfulness():
+        shot = picture(viewer).astype(int)
+        return (shot.max(axis=-1) - shot.min(axis=-1))[rod].mean()
+
+    plain = colourfulness()
+    layers.highlight(session.case.masks["ball"])
+    stepped_back = colourfulness()
+    layers.highlight(session.case.masks["cube"])
+    layers.highlight(None)
+    assert stepped_back < 0.6 * plain
+    assert colourfulness() == plain
+
+
+# --------------------------------------------------------------------- focus
+
+
+def test_focus_goes_to_its_slice_and_back_returns(session, layers):
+    session.update(case=phantom_case())
+    layers.set_plane("sagittal")
+    layers.go_to(2, 20)
+    layers.go_to(0, 2)
+    before = layers.place
+    session.update(focus=MaskFocus("ball", 3, 8))
+    assert (layers.plane, layers.current_slice(0)) == ("axial", 3)
+    assert layers.focused is session.case.masks["ball"]
+    session.update(focus=MaskFocus("cube", 7, 4))
+    assert layers.current_slice() == 7
+    session.update(focus=None)
+    assert layers.place == before
+    assert layers.focused is None
+
+
+def test_another_question_about_the_case_stays_where_the_reader_is(session, layers):
+    session.update(case=phantom_case(), question="first")
+    layers.go_to(0, 1)
+    session.update(focus=MaskFocus("ball", 3, 8))
+    session.update(question="second", focus=None)
+    assert layers.current_slice(0) == 3
+
+
+def test_last_slice_of_each_case_is_kept(session, layers):
+    one, two = phantom_case(case_id="one"), phantom_case((2, 1, 0), case_id="two")
+    session.update(case=one)
+    assert layers.place.index_zyx == (6, 10, 12)
+    layers.go_to(0, 2)
+    layers.go_to(2, 5)
+    session.update(case=two)
+    assert layers.place.index_zyx == (6, 10, 12)
+    layers.go_to(0, 9)
+    session.update(case=one)
+    assert layers.place.index_zyx == (2, 10, 5)
+    session.update(case=two)
+    assert layers.current_slice(0) == 9
+
+
+def test_masks_that_arrive_later_move_nothing(viewer, session, layers):
+    case = phantom_case()
+    session.update(case=replace(case, masks={}, label_maps={}, complete=False))
+    layers.go_to(0, 3)
+    viewer.scene.camera.zoom = 7.0
+    ct = layers.layer("CT").data
+    assert layers.layer("organs") is None or not layers.layer("organs").visible
+    session.update(case=case)
+    assert layers.layer("organs").visible
+    assert layers.layer("CT").data is ct
+    assert layers.current_slice(0) == 3
+    assert viewer.scene.camera.zoom == 7.0
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_go_to_stops_at_the_ends(session, layers, axis):
+    session.update(case=phantom_case())
+    last = layers.grid.shape_zyx[axis] - 1
+    layers.go_to(axis, 10**6)
+    assert layers.current_slice(axis) == last
+    layers.go_to(axis, -5)
+    assert layers.current_slice(axis) == 0
+
+
+def test_every_slice_can_be_reached_on_an_uneven_spacing(session, layers):
+    hu, affine = stored(np.zeros((5, 7, 301), np.int16), (0, 1, 2), (False,) * 3, (0.7, 0.7, 1.37))
+    session.update(case=case_of(hu, affine, {}))
+    for index in range(301):
+        layers.go_to(0, index)
+        assert layers.current_slice(0) == index
+        shown = layers.layer("CT").world_to_data(layers.viewer.dims.point)
+        assert round(float(shown[0])) == index
+
+
+def test_unknown_plane_is_refused(layers):
+    with pytest.raises(ValueError, match="sagital"):
+        layers.set_plane("sagital")
+
+
+# -------------------------------------------------------------------- window
+
+
+def test_presets_set_the_window_and_never_narrow_the_slider(session, layers):
+    session.update(case=phantom_case())
+    ct = layers.layer("CT")
+    for name, limits in (("lung", (-1350, 150)), ("stroke", (20, 60)), ("bone", (-500, 1300))):
+        layers.apply_preset(name)
+        assert tuple(ct.contrast_limits) == limits
+        assert ct.contrast_limits_range[0] <= -1024
+        assert ct.contrast_limits_range[1] >= 3071
+    layers.apply_preset("no such window")
+    assert tuple(ct.contrast_limits) == (-500, 1300)
+
+
+def test_window_survives_the_next_case(session, layers):
+    session.update(case=phantom_case())
+    layers.apply_preset("lung")
+    session.update(case=phantom_case((2, 0, 1), case_id="other"))
+    assert tuple(layers.layer("CT").contrast_limits) == (-1350, 150)
+    assert layers.layer("CT").contrast_limits_range[1] >= 3071
+
+
+def test_preset_chosen_before_any_case_is_used(session, layers):
+    layers.apply_preset("bone")
+    session.update(case=phantom_case())
+    assert tuple(layers.layer("CT").contrast_limits) == (-500, 1300)
+
+
+# -------------------------------------------------------------------- layers
+
+
+def test_masks_are_read_only_and_keys_edit_nothing(viewer, session, layers, qtbot):
+    session.update(case=phantom_case())
+    layers.highlight(session.case.masks["rod"])
+    before = {k: np.asarray(m.array_zyx).copy() for k, m in session.case.label_maps.items()}
+    canvas = QApplication.focusWidget()
+    viewer.window.activate()
+    for name in ("CT", "organs", "focus"):
+        layer = layers.layer(name)
+        viewer.layers.selection.active = layer
+        for key in (Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_E, Qt.Key.Key_F, Qt.Key.Key_T):
+            for target in [canvas] if canvas is not None else []:
+                qtbot.keyClick(target, key)
+        assert str(layer.mode) == "pan_zoom"
+        layer.mode = "transform" if name == "CT" else "erase"
+        assert str(layer.mode) == "pan_zoom"
+        assert not layer.editable
+        assert layer.locked
+    with pytest.raises(TypeError):
+        layers.layer("organs").data[0, 0, 0] = 1
+    for key, array in before.items():
+        assert np.array_equal(session.case.label_maps[key].array_zyx, array)
+
+
+def test_case_change_keeps_the_layers_and_their_protection(viewer, session, layers):
+    session.update(case=phantom_case(lesions=("ball",)))
+    made = list(viewer.layers)
+    session.update(case=phantom_case((2, 1, 0), case_id="two", lesions=("ball",)))
+    assert list(viewer.layers) == made
+    assert all(not layer.editable and layer.locked for layer in made)
+
+
+def test_delete_key_leaves_our_layers(viewer, session, layers):
+    session.update(case=phantom_case())
+    viewer.layers.select_all()
+    viewer.layers.remove_selected()
+    assert {layer.name for layer in viewer.layers} >= {"CT", "organs"}
+
+
+def test_layers_that_the_user_removed_come_back_with_the_next_case(viewer, session, layers):
+    session.update(case=phantom_case())
+    layers.highlight(session.case.masks["rod"])
+    viewer.layers.clear()
+    layers.go_to(0, 2)
+    layers.apply_preset("lung")
+    layers.toggle_overlays()
+    layers.toggle_overlays()
+    layers.highlight(None)
+    session.update(case=phantom_case(case_id="two"))
+    assert [layer.name for layer in viewer.layers][:2] == ["CT", "organs"]
+    layers.highlight(session.case.masks["rod"])
+    assert highlight_pixels(picture(viewer)).any() or layers.current_slice(0) == 2
+
+
+def test_renamed_layers_are_still_ours(viewer, session, layers):
+    session.update(case=phantom_case())
+    layers.layer("CT").name = "mine"
+    layers.layer("organs").name = "CT"
+    session.update(case=phantom_case(case_id="two"))
+    assert len([x for x in viewer.layers if isinstance(x, Image)]) == 1
+    assert len([x for x in viewer.layers if isinstance(x, Labels)]) == 1
+
+
+def test_layers_of_others_are_left_alone(viewer, session, layers):
+    points = viewer.add_points(np.zeros((1, 3)))
+    session.update(case=phantom_case())
+    session.update(case=None)
+    assert points in viewer.layers
+    assert isinstance(points, Points)
+    assert points.visible
+
+
+def test_without_a_case_nothing_old_is_shown(viewer, session, layers):
+    session.update(case=phantom_case())
+    session.update(case=None)
+    assert not any(layer.visible for layer in viewer.layers)
+    assert all(np.asarray(layer.data).size == 1 for layer in viewer.layers)
+
+
+def test_one_key_hides_all_masks(viewer, session, layers):
+    session.update(case=phantom_case(lesions=("ball",)))
+    layers.highlight(session.case.masks["rod"])
+    layers.toggle_overlays()
+    shot = picture(viewer)
+    assert (shot.max(axis=-1) == shot.min(axis=-1)).all()
+    layers.toggle_overlays()
+    assert highlight_pixels(picture(viewer)).any() == (layers.layer("focus").visible)
+    assert layers.layer("organs").visible
+
+
+def test_layer_switched_off_by_hand_stays_off(viewer, session, layers):
+    session.update(case=phantom_case())
+    layers.layer("organs").visible = False
+    layers.highlight(session.case.masks["rod"])
+    layers.highlight(None)
+    assert not layers.layer("organs").visible
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 3), (4, 3, 2), (1, 1, 1), (1, 40, 3)])
+def test_tiny_volumes_are_greyscale_volumes(viewer, session, layers, shape):
+    hu, affine = stored(np.zeros(shape, np.int16), (0, 1, 2), (False,) * 3)
+    session.update(case=case_of(hu, affine, {"dot": np.ones(shape, bool)}))
+    assert layers.layer("CT").rgb is False
+    assert layers.layer("CT").ndim == 3
+    for plane in PLANES:
+        layers.set_plane(plane)
+    layers.highlight(session.case.masks["dot"])
+    assert highlight_pixels(picture(viewer)).any()
+
+
+def test_more_masks_than_a_byte_holds_with_outlines(viewer, session, layers):
+    shape = (30, 30, 5)
+    masks = {}
+    for number in range(200):
+        masks[f"m{number}"] = np.zeros(shape, bool)
+        masks[f"m{number}"][number % 30, number // 30 * 4, 2] = True
+    hu, affine = stored(np.zeros(shape, np.int16), (0, 1, 2), (False,) * 3)
+    session.update(
+        case=case_of(
+            hu, affine, {k: stored(m, (0, 1, 2), (False,) * 3)[0] for k, m in masks.items()}
+        )
+    )
+    assert layers.layer("organs").data.dtype == np.uint16
+    assert len(set(layers.colours.values())) == 200
+    assert {drawn.structure for drawn in layers.drawn_here()} == set(masks)
+
+
+def test_each_source_has_a_layer_and_a_look_of_its_own(viewer, session, layers):
+    session.update(case=phantom_case())
+    grid = session.case.volume.grid
+    tool = mask_of("ball", whole(session.case.masks["ball"]), grid, source=Source.TOOL)
+    go_through(layers, tool)
+    layers.show_masks(Source.TOOL, [tool])
+    layer = layers.layer("tool")
+    assert layer.visible
+    assert layer.data.look.outline == "none"
+    assert 0.25 <= layer.data.look.fill_alpha <= 0.35
+    layers.show_masks(Source.TOOL, [])
+    assert not layer.visible
+    with pytest.raises(ValueError, match="reference"):
+        layers.show_masks(Source.REFERENCE, [tool])
+
+
+def test_fitted_picture_stays_fitted_when_the_window_grows(viewer, session, layers, qtbot):
+    session.update(case=phantom_case())
+    layers.fit()
+    before = viewer.scene.camera.zoom
+    viewer.window.resize(1200, 900)
+    qtbot.waitUntil(lambda: viewer.scene.camera.zoom > before * 1.05)
+    viewer.scene.camera.zoom = 3.0
+    viewer.window.resize(900, 700)
+    qtbot.wait(50)
+    assert viewer.scene.camera.zoom == 3.0
+
+
+def _resident_mb():
+    status = Path("/proc/self/statm").read_text().split()
+    return int(status[1]) * resource.getpagesize() / 2**20
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_many_cases(viewer, session, layers):
+    rng = np.random.default_rng(0)
+    after = []
+    for number in range(40):
+        hu = rng.integers(-1000, 1000, (128, 128, 80), dtype=np.int16)
+        mask = hu > 900
+        mask[:64] = False
+        case = case_of(*stored(hu, (0, 1, 2), (False,) * 3), {"m": mask}, case_id=str(number))
+        session.update(case=case)
+        layers.highlight(case.masks["m"])
+        picture(viewer)
+        del case, mask, hu
+        gc.collect()
+        after.append(_resident_mb())
+    assert np.mean(after[-5:]) - np.mean(after[5:10]) < 20  # a case and its masks take 7 MB
