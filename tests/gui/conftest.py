@@ -22,8 +22,10 @@ def _open_windows():
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_open(qapp):
+def _nothing_left_open(qapp, request):
     """Fail a test that leaves a window behind."""
+    if "viewer" in request.fixturenames:
+        request.getfixturevalue("_modules_viewer")
     before = _open_windows()
     yield
     QApplication.processEvents()
@@ -53,7 +55,26 @@ def make_viewer(qapp):
     _destroy_what_is_due()
 
 
+@pytest.fixture(scope="module")
+def _modules_viewer(qapp):
+    import napari
+
+    viewer = napari.Viewer(show=True)
+    yield viewer
+    viewer.close()
+    _destroy_what_is_due()
+
+
 @pytest.fixture
-def viewer(make_viewer):
-    """One napari viewer, 900 × 700 pixels."""
-    return make_viewer()
+def viewer(_modules_viewer):
+    """A napari viewer as good as new, 900 × 700 pixels; one a module, as making one takes long."""
+    viewer = _modules_viewer
+    viewer.window.resize(900, 700)
+    viewer.dims.ndisplay = 2
+    viewer.scene.camera.orientation = ("towards", "down", "right")
+    viewer.scene.camera.angles = (0, 0, 0)
+    QApplication.processEvents()
+    yield viewer
+    viewer.layers.clear()
+    viewer.dims.order = tuple(range(viewer.dims.ndim))
+    QApplication.processEvents()

@@ -4,6 +4,7 @@ from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
+from qtpy.QtWidgets import QApplication
 
 from napari_ctvqa.core.cases import (
     Case,
@@ -23,7 +24,7 @@ SHAPE_RAS = (24, 20, 12)
 ORDERS = [
     (order, flips) for order in permutations(range(3)) for flips in product((False, True), repeat=3)
 ]
-"""All 48 ways to store one volume: which RAS axis each file axis runs along, and which backwards."""
+"""All 48 ways to store a volume: which RAS axis each file axis runs along, which run backwards."""
 
 
 def phantom_hu_ras():
@@ -104,7 +105,9 @@ def phantom_case(order=(0, 1, 2), flips=(True, True, False), **options):
 
 
 def picture(viewer):
-    """Return the rendered canvas, (h, w, 3) uint8."""
+    """Return the rendered canvas, (h, w, 3) uint8, once the window's layout is settled."""
+    for _ in range(3):
+        QApplication.processEvents()
     return viewer.screenshot(canvas_only=True, flash=False)[..., :3]
 
 
