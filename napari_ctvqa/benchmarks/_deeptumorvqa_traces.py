@@ -6,32 +6,18 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.benchmarks._records import without_pictures
 from napari_ctvqa.core.records import ToolCall, ToolResult, Trace, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_LONG = 20_000
-_BASE64 = re.compile(r"(?:data:[\w/+.-]+;base64,)?[A-Za-z0-9+/=\s_-]+\Z")
 _CASE_ID = re.compile(r"\bBDMAP_\d{8}\b")
 _ROLES = {
     "human": "user", "user": "user", "gpt": "answer", "assistant": "answer",
     "function_call": "call", "tool_call": "call", "observation": "result", "tool": "result",
     "function": "result", "system": "system",
 }  # fmt: skip
-
-
-def without_pictures(value: Any) -> Any:
-    """Return JSON data with embedded pictures (long base64 texts) replaced by their length."""
-    if isinstance(value, str):
-        if len(value) > _LONG and _BASE64.match(value):
-            return f"[base64, {len(value)} characters, left out]"
-        return value
-    if isinstance(value, dict):
-        return {key: without_pictures(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_pictures(item) for item in value]
-    return value
 
 
 def trace_of_trajectory(entries: Any) -> Trace:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question
 
 _NAMED = 5
+_MAX_DEPTH = 50
+_LONG = 20_000
+_BASE64 = re.compile(r"(?:data:[\w/+.-]+;base64,)?[A-Za-z0-9+/=\s_-]+\Z")
 _KEY = re.compile(r'"([A-Za-z][\w .\-]{0,60})"\s*:')
 
 
@@ -72,10 +76,23 @@ class Columns:
 
 
 def head_keys(path: Path) -> frozenset[str]:
-    """Return the folded keys of a file's beginning: a table's header or keys of JSON objects."""
+    """Return the folded keys of a file's beginning: a table's header or keys of JSON objects.
+
+    Every benchmark asks this of the same files, so the answer is kept while a file is unchanged.
+    """
+    try:
+        state = path.stat()
+    except (OSError, ValueError):
+        return frozenset()
+    return _head_keys(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=256)
+def _head_keys(path: Path, changed_ns: int, size: int) -> frozenset[str]:
+    del changed_ns, size
     text = head_text(path).lstrip("\ufeff \t\r\n")
     if text.startswith(("{", "[")):
-        return frozenset(fold(key) for key in _KEY.findall(text))
+        return frozenset(map(fold, set(_KEY.findall(text))))
     header = text.partition("\n")[0]
     if len(header) > 20_000 or not any(mark in header for mark in ",;\t"):
         return frozenset()
@@ -93,10 +110,42 @@ def read_table(path: Path) -> Rows:
 
 
 def read_only(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a view of a foreign record that cannot be written to."""
-    return (
-        MappingProxyType(dict(record)) if not isinstance(record, dict) else MappingProxyType(record)
-    )
+    """Return a foreign record as a view that cannot be written to, nested no deeper than is shown.
+
+    A hostile record may be nested so deeply that showing or copying it would fail.
+    """
+    if any(_is_deep(value) for value in record.values()):
+        record = {key: without_pictures(value) for key, value in record.items()}
+    return MappingProxyType(dict(record))
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def without_pictures(value: Any, depth: int = 0) -> Any:
+    """Return JSON data with embedded pictures (long base64 texts) replaced by their length."""
+    if isinstance(value, str):
+        if len(value) > _LONG and _BASE64.match(value):
+            return f"[base64, {len(value)} characters, left out]"
+        return value
+    if isinstance(value, dict | list) and depth >= _MAX_DEPTH:
+        return "[nested too deeply, left out]"
+    if isinstance(value, dict):
+        return {key: without_pictures(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_pictures(item, depth + 1) for item in value]
+    return value
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.benchmarks._deeptumorvqa_traces import trace_of_trajectory, without_pictures
-from napari_ctvqa.benchmarks._records import PredictionTable, as_text, read_only, shortened
+from napari_ctvqa.benchmarks._deeptumorvqa_traces import trace_of_trajectory
+from napari_ctvqa.benchmarks._records import (
+    PredictionTable,
+    as_text,
+    read_only,
+    shortened,
+    without_pictures,
+)
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.core.records import Prediction, Run
 from napari_ctvqa.io.json_files import Row, Rows, is_lines, parse_json, read_json_lines, read_text
@@ -103,7 +109,7 @@ def _notes(
     if repeated:
         notes.append(f"{repeated} rows repeat a question; each is scored, the first is shown.")
     if not data.get("metrics"):
-        notes.append("The file has no metrics: it was written while the run was going on.")
+        notes.append("The file has no metrics: a partial file, or one that was never scored.")
     count = data.get("n_processed")
     if isinstance(count, int) and count != len(table.rows):
         notes.append(f"n_processed is {count}, the file has {len(table.rows)} rows.")

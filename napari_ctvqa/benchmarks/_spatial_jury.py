@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.benchmarks._records import as_text
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
-from napari_ctvqa.io.json_files import read_json
+from napari_ctvqa.io.json_files import is_file, read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def found_judges(predictions: Path, model: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for judge, suffixes in SUFFIXES.items():
         files = (place / f"{model}{suffix}.json" for suffix in suffixes for place in places)
-        file = next((file for file in files if file.is_file()), None)
+        file = next((file for file in files if is_file(file)), None)
         if file is not None:
             found[judge] = file
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,16 @@ from napari_ctvqa.core.records import (
     Score,
 )
 from napari_ctvqa.io.case_files import find_in_roots
-from napari_ctvqa.io.json_files import is_lines, parse_json, read_json, read_json_lines, read_text
+from napari_ctvqa.io.json_files import (
+    files_in,
+    is_file,
+    is_folder,
+    is_lines,
+    parse_json,
+    read_json,
+    read_json_lines,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import CaseFiles
@@ -46,7 +56,7 @@ _CATEGORY_PLACES = ("benchmarking/eval_scripts/spatial_categories", "eval_script
                     "spatial_categories", "spatial_categories", "")  # fmt: skip
 _PREDICTION_PLACES = ("benchmarking/reports/predictions", "reports/predictions", "predictions")
 _CATEGORY_ALIASES = {"Medial-Lateral Orientation": "Medial-Lateral Orientation (Centricity)"}
-_VOLUME = re.compile(r"(?:\.nii\.gz|\.npy|\.npz|\.nii)\Z")
+_VOLUMES = (".nii.gz", ".npy", ".npz", ".nii")
 _TAIL = re.compile(r"(?:\s*(?:#{2,}|</s>|<\|[^|>]*\|>))+\s*\Z")
 _STORED_ONLY = ("sbert_cosine", "meteor")
 
@@ -58,8 +68,12 @@ def clean(text: str) -> str:
 
 def case_of_path(image_path: str) -> str:
     """Return the case id of an image path: its stem, with ``.nii.gz``; empty for no path."""
-    name = PurePosixPath(image_path.replace("\\", "/")).name
-    return f"{_VOLUME.sub('', name)}.nii.gz" if name else ""
+    name = image_path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    for suffix in _VOLUMES:
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+            break
+    return f"{name}.nii.gz" if name else ""
 
 
 class _Pairs:
@@ -96,7 +110,7 @@ class CTSpatialVQA:
 
     def recognises(self, path: Path) -> bool:
         """Return whether PATH holds its question or input files; never raises."""
-        if path.is_dir():
+        if is_folder(path):
             return _question_file(path) is not None
         return _holds_questions(path)
 
@@ -115,7 +129,7 @@ class CTSpatialVQA:
         InputFileError
             When there is no question file or it cannot be read.
         """
-        file = _question_file(path) if path.is_dir() else path
+        file = _question_file(path) if is_folder(path) else path
         if file is None:
             raise InputFileError(
                 path,
@@ -147,8 +161,8 @@ class CTSpatialVQA:
     def found_results(self, path: Path) -> Sequence[Path]:
         """Return ``reports/predictions/*_predictions_full.jsonl`` and ``results/*.json``."""
         root = _root(path)
-        files = [f for p in _PREDICTION_PLACES for f in sorted((root / p).glob("*.jsonl"))]
-        files += sorted((root / "results").glob("*.json"))
+        files = [f for p in _PREDICTION_PLACES for f in files_in(root / p, ".jsonl")]
+        files += files_in(root / "results", ".json", ".jsonl")
         found = [f for f in files if self.recognises_results(f) or holds_run(head_keys(f))]
         return tuple(dict.fromkeys(found))
 
@@ -235,7 +249,7 @@ def _question_file(folder: Path) -> Path | None:
 
 def _root(path: Path) -> Path:
     """Return the benchmark's folder that PATH lies in, by the names of its own layout only."""
-    folder = path if path.is_dir() else path.parent
+    folder = path if is_folder(path) else path.parent
     inside = ("dataset/ct_spatialvqa", "benchmarking/eval_scripts/spatial_categories",
               "benchmarking/reports/predictions", "benchmarking", "dataset")  # fmt: skip
     for place in inside:
@@ -249,7 +263,7 @@ def _category_file(path: Path, questions: Path) -> Path | None:
     roots = dict.fromkeys((_root(path), _root(questions), questions.parent))
     name = f"{_STEM}_with_categories.json"
     files = (root / place / name for root in roots for place in _CATEGORY_PLACES)
-    return next((file for file in files if file.is_file() and file != questions), None)
+    return next((file for file in files if is_file(file) and file != questions), None)
 
 
 def _holds_questions(path: Path) -> bool:
@@ -297,8 +311,13 @@ def _labels(record: Mapping[str, Any]) -> tuple[str, ...]:
     labels = record.get("category")
     if not isinstance(labels, list):
         return ()
-    named = (_CATEGORY_ALIASES.get(as_text(label), as_text(label)) for label in labels)
-    return tuple(dict.fromkeys(label for label in named if label))
+    return _named(tuple(map(as_text, labels)))
+
+
+@lru_cache(maxsize=4096)
+def _named(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return labels under one spelling, each once; the same few combinations recur."""
+    return tuple(dict.fromkeys(_CATEGORY_ALIASES.get(name, name) for name in labels if name))
 
 
 class _Categories:
@@ -323,13 +342,17 @@ class _Categories:
         pairs = entry.get("qa_pairs") if isinstance(entry, dict) else None
         if not isinstance(pairs, list):
             return ()
-        at = pairs[index] if index < len(pairs) else None
-        for pair in (at, *pairs):
-            if not isinstance(pair, dict) or pair.get("question") != question:
-                continue
-            if as_text(pair.get("answer")) == answer:
-                return _labels(pair)
-        return ()
+        if index < len(pairs) and _says(pairs[index], question, answer):
+            return _labels(pairs[index])
+        return next((_labels(p) for p in pairs if _says(p, question, answer)), ())
+
+
+def _says(pair: Any, question: str, answer: str) -> bool:
+    return (
+        isinstance(pair, dict)
+        and pair.get("question") == question
+        and as_text(pair.get("answer")) == answer
+    )
 
 
 # ---------------------------------------------------------------------------------- predictions
@@ -352,7 +375,7 @@ class _Alignment:
         for row, (case, text, answer) in enumerate(columns):
             self._full.setdefault((case, text, answer), []).append(row)
         self._columns = frame, answers
-        self._used: dict[tuple[str, ...], int] = defaultdict(int)
+        self._used: set[int] = set()
         self._last = -1
 
     def row_of(self, record: Mapping[str, Any], case: str) -> int | None:
@@ -360,12 +383,12 @@ class _Alignment:
         question = as_text(record.get("question"))
         answer = record.get("answer")
         if case and answer is not None:
-            rows = self._full.get((case, question, as_text(answer)))
-            return self._next(rows, (case, question, as_text(answer)))
-        key = (case, question) if case else (question, as_text(answer))
+            return self._next(self._full.get((case, question, as_text(answer))))
         if not self._loose:
             self._fill_loose()
-        return self._next(self._loose.get(key), key)
+        return self._next(
+            self._loose.get((case, question) if case else (question, as_text(answer)))
+        )
 
     def _fill_loose(self) -> None:
         frame, answers = self._columns
@@ -374,19 +397,21 @@ class _Alignment:
             self._loose.setdefault((case, text), []).append(row)
             self._loose.setdefault((text, answer), []).append(row)
 
-    def _next(self, rows: list[int] | None, key: tuple[str, ...]) -> int | None:
-        """Return the first of ``rows`` after the last one given; records keep the file's order."""
-        if not rows:
+    def _next(self, rows: list[int] | None) -> int | None:
+        """Return the one row, or of several the first unused after the last one given.
+
+        Records keep the order of the questions; where several questions fit, order decides.
+        """
+        if rows is None:
             return None
         if len(rows) > 1:
-            later = [row for row in rows if row > self._last and self._used[(*key, str(row))] == 0]
-            unused = [row for row in rows if self._used[(*key, str(row))] == 0]
-            rows = later or unused
+            unused = [row for row in rows if row not in self._used]
+            rows = [row for row in unused if row > self._last] or unused
             if not rows:
                 return None
-        self._used[(*key, str(rows[0]))] += 1
+            self._used.add(rows[0])
         self._last = rows[0]
-        return rows[0]
+        return self._last
 
 
 def _model_of(path: Path) -> str:
@@ -531,7 +556,7 @@ def _stored(run: Run, name: str) -> Any:
         return None
     file = Path(run.path).parent.parent / "metrics" / name
     try:
-        return read_json(file) if file.is_file() else None
+        return read_json(file) if is_file(file) else None
     except InputFileError:
         return None
 

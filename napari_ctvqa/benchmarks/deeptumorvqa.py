@@ -42,7 +42,10 @@ from napari_ctvqa.core.scoring import disagreeing, parse_options, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import (
     Rows,
+    files_in,
     head_text,
+    is_file,
+    is_folder,
     is_lines,
     parse_json,
     read_csv,
@@ -139,7 +142,7 @@ class DeepTumorVQA:
 
     def recognises(self, path: Path) -> bool:
         """Return whether PATH holds such questions (or agent conversations); never raises."""
-        if path.is_dir():
+        if is_folder(path):
             return bool(_question_files(path))
         return _holds_questions(path) or _holds_conversations(path)
 
@@ -160,7 +163,7 @@ class DeepTumorVQA:
         AmbiguousError
             When a folder has several question files and none is the benchmark's own.
         """
-        file = _one_question_file(path) if path.is_dir() else path
+        file = _one_question_file(path) if is_folder(path) else path
         if _holds_conversations(file):
             return _conversation_questions(self.name, file)
         rows = _question_rows(file)
@@ -196,11 +199,11 @@ class DeepTumorVQA:
 
     def found_results(self, path: Path) -> Sequence[Path]:
         """Return result files in ``results/`` beside the questions, and a conversation file."""
-        if path.is_file() and _holds_conversations(path):
+        if is_file(path) and _holds_conversations(path):
             return (path,)
-        folder = path if path.is_dir() else path.parent
+        folder = path if is_folder(path) else path.parent
         places = [folder / "results", folder.parent / "results"]
-        files = [f for place in places if place.is_dir() for f in sorted(place.glob("*.json"))]
+        files = [f for place in places for f in files_in(place, ".json", ".jsonl")]
         return tuple(f for f in files if self.recognises_results(f))
 
     def results(self, path: Path, questions: QuestionSet) -> Run:
@@ -220,7 +223,7 @@ class DeepTumorVQA:
 
         DeepTumorVQA ships no masks: they come from an AbdomenAtlas root by the same id.
         """
-        folder = path if path.is_dir() else path.parent
+        folder = path if is_folder(path) else path.parent
         return find_in_roots(case_id, [folder, *roots])
 
     # --------------------------------------------------------------------------------- scoring
@@ -310,7 +313,7 @@ def _holds_questions(path: Path) -> bool:
 
 
 def _holds_conversations(path: Path) -> bool:
-    if path.is_dir() or "conversations" not in head_keys(path):
+    if is_folder(path) or "conversations" not in head_keys(path):
         return False
     head = head_text(path)
     return '"function_call"' in head or '"observation"' in head or '"tools"' in head

@@ -43,7 +43,7 @@ from napari_ctvqa.core.records import (
 )
 from napari_ctvqa.core.scoring import close_enough, disagreeing, parse_options, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
-from napari_ctvqa.io.json_files import Rows, is_lines, parse_json, read_text
+from napari_ctvqa.io.json_files import Rows, files_in, is_folder, is_lines, parse_json, read_text
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import CaseFiles
@@ -74,7 +74,6 @@ _RESULTS = Columns(
 )
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _NOTHING = ("", "-", "nan", "none", "null", "n/a")
-_MAX_FILES = 200
 
 
 class PlainTable:
@@ -87,7 +86,7 @@ class PlainTable:
 
     def recognises(self, path: Path) -> bool:
         """Return whether PATH is such a table, or a folder that holds one; never raises."""
-        if path.is_dir():
+        if is_folder(path):
             return bool(_tables(path))
         return _is_table(path)
 
@@ -108,7 +107,7 @@ class PlainTable:
         AmbiguousError
             When a folder holds several tables.
         """
-        file = _one_table(path) if path.is_dir() else path
+        file = _one_table(path) if is_folder(path) else path
         rows = _rows(file)
         table = QuestionTable()
         kept: list[Mapping[str, Any]] = []
@@ -133,11 +132,8 @@ class PlainTable:
 
     def found_results(self, path: Path) -> Sequence[Path]:
         """Return the files in ``results/`` beside the table."""
-        folder = (path if path.is_dir() else path.parent) / "results"
-        if not folder.is_dir():
-            return ()
-        files = sorted(f for f in folder.iterdir() if f.suffix in _SUFFIXES)[:_MAX_FILES]
-        return tuple(f for f in files if self.recognises_results(f))
+        folder = (path if is_folder(path) else path.parent) / "results"
+        return tuple(f for f in files_in(folder, *_SUFFIXES) if self.recognises_results(f))
 
     def results(self, path: Path, questions: QuestionSet) -> Run:
         """Read a result file of a run, or a table with the columns id and prediction.
@@ -153,7 +149,7 @@ class PlainTable:
 
     def case_files(self, case_id: str, path: Path, roots: Sequence[Path]) -> CaseFiles:
         """Find the case beside the table or under a root. Raises NotFoundError."""
-        folder = path if path.is_dir() else path.parent
+        folder = path if is_folder(path) else path.parent
         return find_in_roots(case_id, [folder, *roots])
 
     def score(
@@ -277,11 +273,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _tables(folder: Path) -> list[Path]:
-    try:
-        files = sorted(f for f in folder.iterdir() if f.suffix.lower() in _SUFFIXES)[:_MAX_FILES]
-    except OSError:
-        return []
-    return [file for file in files if _is_table(file)]
+    return [file for file in files_in(folder, *_SUFFIXES) if _is_table(file)]
 
 
 def _one_table(folder: Path) -> Path:

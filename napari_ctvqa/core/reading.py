@@ -7,8 +7,10 @@ is another matter and lies with that benchmark.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.records import Reading
@@ -75,16 +77,23 @@ def refuses(text: str) -> bool:
 
 # ---------------------------------------------------------------------------------------- letters
 
+_LETTER = r"[(\[{\"']*(?:option\s+|choice\s+)?[(\[{\"']*"
 _STATEMENT = re.compile(
-    r"(?i:\b(?:answer|i(?:\s+would)?\s+(?:choose|select|pick|go\s+with))\b)"
+    r"(?i:\b(?:answers?|(?:correct|right|best|final|chosen|selected)\s+(?:option|choice|letter)"
+    r"|i(?:\s+would)?\s+(?:choose|select|pick|go\s+with)"
+    r"|(?:option|choice|letter)\s*(?=[:=])))"
     r"(?i:\s+(?:is|would\s+be|should\s+be|must\s+be|was))?\s*[:=\-–—→]*\s*"
-    r"(?i:(?:the\s+)?(?:option|choice|letter)\s+)?[(\[{\"']*"
-    r"(?:([A-Z])(?![\w'’])|([a-e])(?=\s*[)\]}\"'.]*\s*(?:\n|\Z)))"
+    rf"(?i:the\s+)?(?i:{_LETTER})"
+    r"(?:([A-H])(?![\w'’])|([a-h])(?=\s*[)\]}\"'.]*\s*(?:\n|\Z)))"
 )
-_ALSO = re.compile(r"[)\]}\"']*\s*(?:,|/|&|\bor\b|\band\b)\s*(?:option\s+)?[(\[]?[A-Z](?![\w'’])")
-_WHOLE = re.compile(r"\A[\s(\[{\"']*([A-Za-z])[\s)\]}\"'.:]*\Z")
-_LEADING = re.compile(r"\A[(\[{\"']*([A-Z])(?:[)\]}\"']+[.:,]?|[.:)]|\s+[-–—]\s|\s*\n)")
-_MENTION = re.compile(r"(?i:\b(?:option|choice)\s+)[(\[\"']*([A-Z])(?![\w'’])")
+_CALLED_RIGHT = re.compile(
+    r"(?<![\w'’])([A-H])[)\]}\"']*\s+(?i:is\s+(?:the\s+|thus\s+|therefore\s+)?"
+    r"(?:correct|right|best|most\s+likely|answer))\b"
+)
+_ALSO = re.compile(r"[)\]}\"']*\s*(?:,|/|&|\bor\b|\band\b)\s*(?:option\s+)?[(\[]?[A-H](?![\w'’])")
+_WHOLE = re.compile(r"\A[\s(\[{\"']*([A-Ha-h])[\s)\]}\"'.:]*\Z")
+_LEADING = re.compile(r"\A[(\[{\"']*([A-H])(?:[)\]}\"']+[.:,]?|[.:)]|\s+[-–—]\s|\s*\n)")
+_MENTION = re.compile(r"(?i:\b(?:option|choice)\s+)[(\[\"']*([A-H])(?![\w'’])")
 _DENIED = re.compile(
     r"[)\]}\"']*\s*(?:is|was|can|cannot|seems|appears)\s*(?:be\s+)?"
     r"(?:not|wrong|incorrect|unlikely|less|excluded|ruled|false|be)\b",
@@ -92,7 +101,7 @@ _DENIED = re.compile(
 )
 _TRAILING = re.compile(
     r"(?:[,:;–—-]|(?i:\b(?:so|therefore|thus|hence|is|be|choose|select|pick)))\s+"
-    r"(?i:option\s+)?[(\[\"']*([A-Z])[)\]\"']*\s*[.!]?\s*\Z"
+    r"(?i:option\s+)?[(\[\"']*([A-H])[)\]\"']*\s*[.!]?\s*\Z"
 )
 
 
@@ -132,17 +141,19 @@ def _checked(letter: str, rest: str, options: Sequence[Option], how: str) -> Rea
 
 
 def _stated_letter(body: str, options: Sequence[Option]) -> Reading | None:
-    found = None
+    found: tuple[int, str, int] | None = None
     for match in _STATEMENT.finditer(body):
-        rest = body[match.end() :]
-        if not _DENIED.match(rest):
-            found = (match, rest)
+        if not _DENIED.match(body, match.end()):
+            found = (match.start(), match[1] or match[2], match.end())
+    for match in _CALLED_RIGHT.finditer(body):
+        if found is None or match.start() > found[0]:
+            found = (match.start(), match[1], len(body))
     if found is None:
         return None
-    match, rest = found
-    if _ALSO.match(rest):
+    _, letter, end = found
+    if _ALSO.match(body, end):
         return Reading("", "names several options")
-    return _checked(match[1] or match[2], rest, options, "stated as the answer")
+    return _checked(letter, body[end:], options, "stated as the answer")
 
 
 def _bare_letter(body: str, options: Sequence[Option]) -> Reading | None:
@@ -163,7 +174,7 @@ def _last_resort(body: str, options: Sequence[Option]) -> Reading:
     trailing = _TRAILING.search(body)
     if trailing:
         return _checked(trailing[1], "", options, "ends with the letter")
-    mentioned = {m[1] for m in _MENTION.finditer(body) if not _DENIED.match(body[m.end() :])}
+    mentioned = {m[1] for m in _MENTION.finditer(body) if not _DENIED.match(body, m.end())}
     if len(mentioned) == 1:
         return _checked(mentioned.pop(), "", options, "names one option")
     if refuses(body):
@@ -187,11 +198,24 @@ def _option_by_text(body: str, options: Sequence[Option], question: str) -> Read
         return Reading(hits[0].letter, f"says {answer}") if len(hits) == 1 else None
     if refuses(body):
         return None
+    by_number = _option_by_number(said or body, usable)
+    if by_number is not None:
+        return by_number
     for part in (said, body):
         letters = _contained(part, usable)
         if len(letters) == 1:
             return Reading(letters.pop(), "names the option's text")
     return None
+
+
+def _option_by_number(text: str, options: Sequence[Option]) -> Reading | None:
+    """Return the option whose number the text gives, where every option is one number."""
+    numbers = [read_number(option.text).value for option in options]
+    if not numbers or not all(numbers):
+        return None
+    said = read_number(text).value
+    hits = [o for o, n in zip(options, numbers, strict=True) if said and float(n) == float(said)]
+    return Reading(hits[0].letter, "gives the option's number") if len(hits) == 1 else None
 
 
 def _contained(text: str, options: Sequence[Option]) -> set[str]:
@@ -202,7 +226,7 @@ def _contained(text: str, options: Sequence[Option]) -> set[str]:
         for match in re.finditer(
             rf"(?<![\w.-]){re.escape(_flat(option.text))}(?![\w-]|\.\d)", flat
         ):
-            before = flat[: match.start()]
+            before = flat[max(0, match.start() - _AROUND) : match.start()]
             if not _NEGATED_BEFORE.search(before):
                 spans.append((match.start(), match.end(), option.letter))
     return {
@@ -239,6 +263,7 @@ _LEAD_YES_NO = re.compile(r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))"
 _SHORT = {
     "present": "yes", "positive": "yes", "absent": "no", "negative": "no", "none": "no",
     "not present": "no", "not visible": "no", "not seen": "no", "not detected": "no",
+    "not enlarged": "no",
 }  # fmt: skip
 _INVERTED = re.compile(
     r"\b(?:normal|unremarkable|absent|absence|free of|without|no|not|preserved|intact)\b",
@@ -316,12 +341,20 @@ _UNITS: dict[str, tuple[str, float]] = {
     "%": ("percent", 1.0), "percent": ("percent", 1.0), "per cent": ("percent", 1.0),
 }  # fmt: skip
 _UNIT_WORDS = "|".join(re.escape(u) for u in sorted(_UNITS, key=len, reverse=True))
+_DIGITS = (
+    r"\d{1,3}(?:,\d{3})+(?:\.\d+)?"  # 1,234.5
+    r"|\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+(?!\d)(?:[.,]\d+)?"  # 1 234.5
+    r"|\d{1,3}(?:\.\d{3})+,\d+"  # 1.234,5
+    r"|\d+(?:[.,]\d+)?|\.\d+"
+)
 _NUMBER = re.compile(
-    r"(?<![\w.,])([-+−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+(?:[.,]\d+)?|\.\d+))"
+    rf"(?<![\w.,])([-+−]?(?:{_DIGITS}))"
     r"(?:[eE]([-+]?\d{1,3})|\s*[×x*]\s*10\s*\^?\s*\{?([-−+]?\d{1,3})\}?)?"
     rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³])",
     re.IGNORECASE,
 )
+_AROUND = 60
+_MOST_NUMBERS = 400
 _WORDS = {
     word: value
     for value, names in enumerate(
@@ -331,6 +364,10 @@ _WORDS = {
     for word in names.split()
 }  # fmt: skip
 _WORD_NUMBER = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
+_NO_THINGS = re.compile(
+    r"\bno (?:\w+ ){0,2}(?:lesions?|tumou?rs?|cysts?|mass(?:es)?|nodules?|instances?)\b",
+    re.IGNORECASE,
+)
 _RANGE = re.compile(r"\s*(?:-|–|—|to|and|±|\+/-|[×x*])\s*\.?\d", re.IGNORECASE)
 _BEFORE_RANGE = re.compile(r"\d\s*(?:-|–|—|to|and|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE)
 _NAMED = re.compile(
@@ -363,7 +400,7 @@ def read_number(text: str, unit: str = "", *, counting: bool = False) -> Reading
     body = plain(text)
     if not body:
         return Reading("", "no text")
-    candidates = list(_numbers(body, unit))
+    candidates = list(_numbers(body))
     main = [c for c in candidates if not c.aside] or candidates
     chosen, how = _choose(main, body, unit)
     if chosen is None and counting and not main:
@@ -375,6 +412,8 @@ def read_number(text: str, unit: str = "", *, counting: bool = False) -> Reading
 
 def _written_count(body: str) -> tuple[_Number | None, str]:
     words = {_WORDS[m[1].lower()] for m in _WORD_NUMBER.finditer(body)}
+    if _NO_THINGS.search(body):
+        words.add(0)
     if len(words) == 1 and not refuses(body):
         return _Number(float(words.pop()), "", 0, False), "written out"
     return None, "no number" if not words else "names several numbers"
@@ -411,20 +450,26 @@ def _in_unit(number: _Number, unit: str, how: str) -> Reading:
     return Reading(f"{value:.10g}", how + converted)
 
 
-def _numbers(body: str, unit: str) -> Iterator[_Number]:
-    for match in _NUMBER.finditer(body):
-        before, after = body[: match.start()], body[match.end() :]
+def _numbers(body: str) -> Iterator[_Number]:
+    opened = at = 0
+    for match in islice(_NUMBER.finditer(body), _MOST_NUMBERS):
+        opened += body.count("(", at, match.start()) - body.count(")", at, match.start())
+        at = match.start()
+        before = body[max(0, match.start() - _AROUND) : match.start()]
+        after = body[match.end() : match.end() + _AROUND]
         if _NAMED.search(before) or _BOUND.search(before) or _BEFORE_RANGE.search(before):
             continue
         if _RANGE.match(after) or (before[-1:] == "/" or after[:1] == "/"):
             continue
         value = _value(match[1], match[2] or match[3] or "")
-        aside = before.count("(") > before.count(")") and before.strip() != "("
+        if not math.isfinite(value):
+            continue
+        aside = opened > 0 and before.strip() != "("
         yield _Number(value, (match[4] or "").lower(), match.start(), aside)
 
 
 def _value(digits: str, exponent: str) -> float:
-    digits = digits.replace("−", "-")
+    digits = re.sub(r"[\s'’]", "", digits.replace("−", "-"))
     sign = -1.0 if digits.startswith("-") else 1.0
     digits = digits.lstrip("+-")
     if "," in digits and "." in digits:
@@ -434,4 +479,4 @@ def _value(digits: str, exponent: str) -> float:
         digits = digits.replace(",", "")
     else:
         digits = digits.replace(",", ".")
-    return sign * float(digits) * 10.0 ** int(exponent.replace("−", "-") or 0)
+    return sign * float(f"{digits}e{int(exponent.replace('−', '-') or 0)}")

@@ -58,16 +58,15 @@ class WhereError(CtvqaError):
 def parse_where(text: str) -> Where:
     """Return the filter that a text describes; an empty text selects everything.
 
+    A quote that is not closed (yet) ends with the text.
+
     Raises
     ------
     WhereError
-        For an unknown field, an unknown outcome or a missing closing quote, listing what exists.
+        For an unknown field or outcome, listing what exists.
     """
     if text.count('"') % 2:
-        raise WhereError(
-            f"the filter {text!r} lacks a closing quote.",
-            hint='Example: subtype:"lesion counting".',
-        )
+        text += '"'
     terms: list[Term] = []
     position = 0
     while position < len(text):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 2 * 1024**3
 MAX_LINE_CHARACTERS = 64 * 1024**2
 HEAD_BYTES = 256 * 1024
+_DECODER = json.JSONDecoder()
+_MAX_RESTARTS = 200
 _BLANKS = "\ufeff \t\r\n"
 
 _BOMS = (
@@ -43,6 +45,31 @@ class Rows:
 
     rows: list[Row]
     problems: tuple[str, ...] = ()
+
+
+def is_file(path: Path) -> bool:
+    """Return whether PATH is a file; false, never an error, for what cannot be looked at."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether PATH is a folder; false, never an error, for what cannot be looked at."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def files_in(folder: Path, *suffixes: str, at_most: int = 500) -> list[Path]:
+    """Return the files of a folder with one of these suffixes, sorted; empty when unreadable."""
+    try:
+        names = sorted(p for p in folder.iterdir() if p.suffix.lower() in suffixes)
+    except (OSError, ValueError):
+        return []
+    return [path for path in names[:at_most] if is_file(path)]
 
 
 def _encoding(start: bytes) -> str:
@@ -76,7 +103,7 @@ def read_text(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> str:
         For a file that is absent, unreadable, too large or not text (naming the line).
     """
     try:
-        if not path.is_file():
+        if not is_file(path):
             raise InputFileError(path, "no such file.", hint="Check the path.")
         _size_checked(path, max_bytes)
         content = path.read_bytes()
@@ -98,7 +125,7 @@ def read_text(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> str:
 def head_text(path: Path, size: int = HEAD_BYTES) -> str:
     """Return the first characters of a file, for recognising it; empty when it is not text."""
     try:
-        if not path.is_file():
+        if not is_file(path):
             return ""
         with path.open("rb") as file:
             start = file.read(size)
@@ -183,23 +210,34 @@ def read_json_lines(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
     rows: list[Row] = []
     problems: list[str] = []
     for number, line in _lines(read_text(path, max_bytes=max_bytes)):
-        problem = ""
-        if len(line) > MAX_LINE_CHARACTERS:
-            problem = f"{path}: line {number} is longer than {MAX_LINE_CHARACTERS} characters."
+        value, problem = _object_of_line(line, number, path)
+        if problem:
+            problems.append(problem)
         else:
-            try:
-                value = parse_json(line, path, first_line=number)
-            except InputFileError as error:
-                problem = str(error)
-            else:
-                if isinstance(value, dict):
-                    rows.append(Row(number, value))
-                    continue
-                problem = f"{path}: line {number} holds {_kind(value)}; an object was expected."
-        problems.append(problem)
+            rows.append(Row(number, value))
     if problems and not rows:
         raise InputFileError(path, problems[0].removeprefix(f"{path}: "))
     return Rows(rows, tuple(problems))
+
+
+def _object_of_line(line: str, number: int, path: Path) -> tuple[Any, str]:
+    """Return (object, problem); the problem is empty when the line holds an object."""
+    if len(line) > MAX_LINE_CHARACTERS:
+        return None, f"{path}: line {number} is longer than {MAX_LINE_CHARACTERS} characters."
+    text = line.strip()
+    try:
+        # Half the time of json.loads, which looks for blanks around each value.
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        end = -1
+    if end != len(text):
+        try:
+            value = parse_json(line, path, first_line=number)
+        except InputFileError as error:
+            return None, str(error)
+    if not isinstance(value, dict):
+        return None, f"{path}: line {number} holds {_kind(value)}; an object was expected."
+    return value, ""
 
 
 def _kind(value: Any) -> str:
@@ -223,8 +261,9 @@ def _dialect(header: str) -> type[csv.Dialect] | str:
 def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
     """Return the rows of a CSV file with a header line; separator comma, semicolon or tab.
 
-    Values are texts; a row shorter than the header lacks the last keys; surplus cells make a
-    problem. A value that repeats is kept once in memory (half a million rows share few cases).
+    Values are texts; a row shorter than the header lacks the last keys; surplus cells and quotes
+    that are not closed make a problem, and reading goes on with the next line. A value that
+    repeats is kept once in memory (half a million rows share few cases).
 
     Raises
     ------
@@ -232,25 +271,14 @@ def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
         When the file cannot be read or has no header.
     """
     text = read_text(path, max_bytes=max_bytes)
-    reader = csv.reader(
-        io.StringIO(text, newline=""), dialect=_dialect(text.partition("\n")[0]), strict=False
-    )
     problems: list[str] = []
     rows: list[Row] = []
     shared: dict[str, str] = {}
     header: list[str] | None = None
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            break
-        except csv.Error as error:
-            problems.append(f"{path}: line {line} is not a row of a table ({error}).")
-            continue
-        if not any(cells):
-            continue
-        if header is None:
+    for line, cells, wrong in _csv_rows(text):
+        if wrong:
+            problems.append(f"{path}: line {line} is not a row of a table ({wrong}).")
+        elif header is None:
             header = [cell.strip() for cell in cells]
         elif len(cells) > len(header) and any(cells[len(header) :]):
             problems.append(
@@ -267,3 +295,26 @@ def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
             hint="The first line names the columns, e.g. id,case,question,answer.",
         )
     return Rows(rows, tuple(problems))
+
+
+def _csv_rows(text: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield (line, cells, what is wrong); a bad row costs its first line only."""
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="").readlines()
+    dialect = _dialect(lines[0] if lines else "")
+    begin = restarts = 0
+    while begin < len(lines):
+        reader = csv.reader(lines[begin:] if begin else lines, dialect=dialect, strict=True)
+        at = begin
+        try:
+            for cells in reader:
+                if any(cells):
+                    yield at + 1, cells, ""
+                at = begin + reader.line_num
+            return
+        except csv.Error as error:
+            yield at + 1, [], str(error)
+        begin = at + 1
+        restarts += 1
+        if restarts > _MAX_RESTARTS:
+            yield begin + 1, [], f"reading stops after {_MAX_RESTARTS} rows that are no rows"
+            return

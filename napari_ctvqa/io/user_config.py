@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.io.json_files import read_json
+from napari_ctvqa.io.json_files import is_file, is_folder, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def _file() -> Path:
 def _read() -> dict[str, list[str]]:
     """Return what is stored; a file that cannot be used counts as empty, and is logged."""
     path = _file()
-    if not path.is_file():
+    if not is_file(path):
         return {}
     try:
         stored = read_json(path, max_bytes=_MAX_BYTES)
@@ -56,7 +56,7 @@ def _read() -> dict[str, list[str]]:
 
 def remembered_roots(benchmark: str) -> tuple[Path, ...]:
     """Return the case roots remembered for a benchmark that still exist, newest first."""
-    return tuple(path for root in _read().get(benchmark, ()) if (path := Path(root)).is_dir())
+    return tuple(path for root in _read().get(benchmark, ()) if is_folder(path := Path(root)))
 
 
 def remember_roots(benchmark: str, roots: Iterable[Path]) -> None:

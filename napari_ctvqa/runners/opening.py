@@ -13,6 +13,8 @@ from napari_ctvqa.core.errors import AmbiguousError, CtvqaError, InputFileError,
 from napari_ctvqa.extensions import benchmarks
 from napari_ctvqa.io import user_config
 from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.json_files import files_in, is_file, is_folder
+from napari_ctvqa.io.tool_cache import is_tool_cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +104,7 @@ def open_path(path: Path, *, benchmark: str | None = None, roots: Sequence[Path]
     """
     path = Path(path)
     given = _checked_roots(roots)
-    if not path.exists():
+    if not (is_file(path) or is_folder(path)):
         raise NotFoundError(
             f"{path}: no such file or folder.", hint="Check the path; quote it if it has blanks."
         )
@@ -119,7 +121,7 @@ def open_path(path: Path, *, benchmark: str | None = None, roots: Sequence[Path]
 
 def _checked_roots(roots: Sequence[Path]) -> tuple[Path, ...]:
     for root in roots:
-        if not Path(root).is_dir():
+        if not is_folder(Path(root)):
             raise NotFoundError(
                 f"{root}: no such folder of cases.", hint="Give an existing folder to --cases."
             )
@@ -139,12 +141,12 @@ def _named(name: str) -> Benchmark:
 
 def _by_content(path: Path) -> Benchmark | None:
     """Return the one benchmark PATH is of, or None when it is a case."""
-    if path.is_file() and _is_volume(path):
+    if is_file(path) and _is_volume(path):
         return None
     found = [b for b in benchmarks().values() if b.recognises(path)]
     special = [b for b in found if not getattr(b, "generic", False)]
     found = special or found
-    case = path.is_dir() and _is_case_folder(path)
+    case = is_folder(path) and _is_case_folder(path)
     if len(found) + case > 1:
         names = [f"{b.title} (--benchmark {b.name})" for b in found]
         names += ["a case folder (give its CT file)"] if case else []
@@ -161,8 +163,14 @@ def _by_content(path: Path) -> Benchmark | None:
 
 def _unrecognised(path: Path) -> CtvqaError:
     titles = ", ".join(b.title for b in benchmarks().values())
+    if is_tool_cache(path):
+        return InputFileError(
+            path,
+            "is a tool cache: what an agent's tools returned, not questions.",
+            hint="Give the benchmark's folder or question file.",
+        )
     for benchmark in benchmarks().values():
-        if path.is_file() and benchmark.recognises_results(path):
+        if is_file(path) and benchmark.recognises_results(path):
             return InputFileError(
                 path,
                 f"holds predictions ({benchmark.title}), not questions.",
@@ -177,11 +185,13 @@ def _unrecognised(path: Path) -> CtvqaError:
 
 def _is_case_folder(folder: Path) -> bool:
     """Return whether a folder holds a CT or masks itself."""
-    if (folder / "segmentations").is_dir():
+    if is_folder(folder / "segmentations"):
         return True
-    return any(
-        file.name.endswith((".nii", ".nii.gz")) for file in folder.iterdir() if file.is_file()
-    )
+    return bool(files_in(folder, ".nii") or _gzipped_volumes(folder))
+
+
+def _gzipped_volumes(folder: Path) -> list[Path]:
+    return [f for f in files_in(folder, ".gz") if f.name.lower().endswith(".nii.gz")]
 
 
 def _is_volume(path: Path) -> bool:

@@ -1,0 +1,158 @@
+"""How quickly questions and predictions load, and how quickly a filter answers.
+
+    python timings/lists.py [FOLDER]
+
+FOLDER is CT-SpatialVQA's folder (default: ``ct_spatialvqa`` under NAPARI_CTVQA_REAL_DATA). The peer
+is ``json.loads`` of the bytes of the same files, in the same run. The filter is timed on 476,000
+made-up questions, the size of DeepTumorVQA.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from napari_ctvqa.core.ordering import ordered
+from napari_ctvqa.core.questions import QuestionSet
+from napari_ctvqa.core.records import Outcome, Question, Reference, Score
+from napari_ctvqa.core.where import parse_where, prepare
+from napari_ctvqa.runners.opening import open_path
+
+REPEATS = 7
+MANY = 476_000
+FILTERS = (
+    "stage:measurement",
+    'subtype:"subtype 17"',
+    "case:BDMAP_00000123",
+    "volume",
+    "no such word",
+    "stage:recognition -subtype:7 liver volume",
+    "outcome:wrong",
+    "model:peer -outcome:right spleen",
+)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the wall time of one call."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def parse(files: Iterable[Path]) -> None:
+    """The peer: read the bytes and call json.loads, line by line for JSON lines."""
+    for file in files:
+        content = file.read_bytes()
+        if file.suffix == ".jsonl":
+            for line in content.splitlines():
+                json.loads(line)
+        else:
+            json.loads(content)
+
+
+def load(folder: Path) -> tuple[int, list[Path]]:
+    """Ours: open the folder, read every prediction file; every question and answer once."""
+    opened = open_path(folder)
+    assert opened.questions is not None
+    results = opened.found_results()
+    for path in results:
+        run = opened.read_results(path)
+        assert len(run.predictions) == len(opened.questions)
+    return len(opened.questions), list(results)
+
+
+def files_read(folder: Path) -> list[Path]:
+    """Return the files that loading reads: questions, categories, predictions."""
+    names = (
+        "dataset/ct_spatialvqa/spatial_qa_filtered_full.json",
+        "benchmarking/eval_scripts/spatial_categories/"
+        "spatial_qa_filtered_full_with_categories.json",
+    )
+    predictions = sorted((folder / "benchmarking/reports/predictions").glob("*.jsonl"))
+    return [*(folder / name for name in names), *predictions]
+
+
+def time_loading(folder: Path) -> None:
+    files = files_read(folder)
+    load(folder)
+    parse(files)
+    ours, peer = [], []
+    for _ in range(REPEATS):
+        peer.append(seconds(lambda: parse(files)))
+        ours.append(seconds(lambda: load(folder)))
+    count, results = load(folder)
+    size = sum(file.stat().st_size for file in files) / 1e6
+    print(
+        f"{count} questions and {len(results)} prediction files, {size:.1f} MB, best of {REPEATS}"
+    )
+    print(f"  json.loads of the same bytes  {min(peer) * 1e3:7.1f} ms")
+    print(f"  open_path + read_results      {min(ours) * 1e3:7.1f} ms")
+    print(f"  ratio                         {min(ours) / min(peer):7.2f}   (to reach: <= 3)")
+
+
+def many_questions() -> QuestionSet:
+    """Return 476,000 questions in the shape of DeepTumorVQA's."""
+    stages = ("recognition", "measurement", "visual reasoning", "medical reasoning")
+    organs = ("liver", "spleen", "left kidney", "right kidney", "pancreas", "colon")
+    texts = [
+        f"What is the volume of the {organs[i % 6]} on this scan, seen in {organs[(i // 6) % 6]}?"
+        for i in range(MANY)
+    ]
+    frame = pd.DataFrame(
+        {
+            "id": pd.Series([f"q_{i:06d}" for i in range(MANY)], dtype=object),
+            "case": pd.Categorical([f"BDMAP_{i % 9262:08d}" for i in range(MANY)]),
+            "stage": pd.Categorical([stages[i % 4] for i in range(MANY)]),
+            "subtype": pd.Categorical([f"subtype {i % 42}" for i in range(MANY)]),
+            "text": pd.Series(texts, dtype=object),
+        }
+    )
+
+    def build(row: int) -> Question:
+        return Question(str(row), "", texts[row], Reference(""))
+
+    return QuestionSet("made up", Path("made up"), frame, build)
+
+
+def time_filters() -> None:
+    questions = many_questions()
+    first = seconds(lambda: prepare(questions))
+    print(f"{MANY} made-up questions; worked out once at opening: {first * 1e3:.0f} ms")
+    right = Score(Outcome.RIGHT, "A", Outcome.RIGHT, "A")
+    wrong = Score(Outcome.WRONG, "B", Outcome.WRONG, "B")
+    ids = questions.frame["id"].tolist()
+    scores = {
+        name: {key: right if (i + n) % 3 else wrong for i, key in enumerate(ids[:48_000])}
+        for n, name in enumerate(("ours", "peer"))
+    }
+    worst = 0.0
+    for text in FILTERS:
+        where = parse_where(text)
+        where.rows(questions, scores)
+        took = min(seconds(lambda w=where: w.rows(questions, scores)) for _ in range(REPEATS))
+        worst = max(worst, took)
+        print(f"  {text:45s} {took * 1e3:6.1f} ms  {len(where.rows(questions, scores)):7d} rows")
+    rows = parse_where("").rows(questions)
+    ordered(rows, questions, "subtype")
+    took = seconds(lambda: ordered(rows, questions, "subtype"))
+    print(f"  {'sort by subtype':45s} {took * 1e3:6.1f} ms")
+    print(f"  slowest filter {worst * 1e3:.1f} ms   (to reach: < 100 ms)")
+
+
+def main() -> int:
+    root = os.environ.get("NAPARI_CTVQA_REAL_DATA", "")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(root) / "ct_spatialvqa"
+    if folder.is_dir():
+        time_loading(folder)
+    else:
+        print(f"{folder} is not here: give CT-SpatialVQA's folder, or set NAPARI_CTVQA_REAL_DATA")
+    time_filters()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
