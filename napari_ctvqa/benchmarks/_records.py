@@ -45,6 +45,22 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+PATIENT = ("sex", "age", "contrast", "scanner")
+_NOTHING = ("", "nan", "none", "null", "-", "n/a")
+
+
+def value_of(record: Mapping[str, Any], keys: Mapping[str, str], name: str) -> str:
+    """Return the text under our name, without blanks around it; empty when the key is absent."""
+    key = keys.get(name)
+    return as_text(record[key]).strip() if key is not None else ""
+
+
+def patient(record: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
+    """Return what the record says of sex, age, contrast and scanner; an age of 61.0 is 61."""
+    said = {name: value_of(record, keys, name).removesuffix(".0") for name in PATIENT}
+    return {name: text for name, text in said.items() if text.lower() not in _NOTHING}
+
+
 class Columns:
     """Which key of a record means what, under any spelling; worked out once a set of keys."""
 

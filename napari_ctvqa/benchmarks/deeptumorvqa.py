@@ -24,7 +24,9 @@ from napari_ctvqa.benchmarks._records import (
     as_text,
     head_keys,
     is_json,
+    patient,
     read_only,
+    value_of,
 )
 from napari_ctvqa.benchmarks._result_file import holds_run, objects, read_run
 from napari_ctvqa.core.errors import AmbiguousError, InputFileError
@@ -76,7 +78,6 @@ _ALIASES = {
 _COLUMNS = Columns(_ALIASES)
 _PROMISED = ("qid", "case", "question", "mc_question", "answer", "correct_option",
              "question_type", "question_subtype")  # fmt: skip
-_PATIENT = ("sex", "age", "contrast", "scanner")
 _BENCHMARK_FILES = ("test_qa.json", "test_qa.jsonl")
 _TRAINING_FILES = ("train_qa.csv", "val_qa_pool.csv")
 
@@ -177,12 +178,12 @@ class DeepTumorVQA:
             if not text:
                 problems.append(f"{file}: line {row.line}: record {index} lacks the key question.")
                 continue
-            subtype = subtype_name(_value(record, keys, "question_subtype"))
-            stage = _spaced(_value(record, keys, "question_type")).lower()
+            subtype = subtype_name(value_of(record, keys, "question_subtype"))
+            stage = _spaced(value_of(record, keys, "question_type")).lower()
             if not stage and subtype.lower() in subtypes():
                 stage = subtypes()[subtype.lower()].stage
-            id_ = _value(record, keys, "qid") or f"{file.stem}::{index}"
-            table.add(id_, _value(record, keys, "case"), stage, subtype, text)
+            id_ = value_of(record, keys, "qid") or f"{file.stem}::{index}"
+            table.add(id_, value_of(record, keys, "case"), stage, subtype, text)
             kept.append(record)
 
         def build(row: int) -> Question:
@@ -371,36 +372,31 @@ def _question_rows(path: Path) -> Rows:
 # ------------------------------------------------------------------------------------- records
 
 
-def _value(record: Mapping[str, Any], keys: Mapping[str, str], name: str) -> str:
-    key = keys.get(name)
-    return as_text(record[key]).strip() if key is not None else ""
-
-
 def _text(record: Mapping[str, Any], keys: Mapping[str, str]) -> str:
-    text = _value(record, keys, "question")
-    return text or parse_options(_value(record, keys, "mc_question"))[0]
+    text = value_of(record, keys, "question")
+    return text or parse_options(value_of(record, keys, "mc_question"))[0]
 
 
 def _question(
     record: Mapping[str, Any], id_: str, case_id: str, stage: str, subtype: str, text: str
 ) -> Question:
     keys = _COLUMNS.of(record)
-    answer = _value(record, keys, "answer")
-    _, options = parse_options(_value(record, keys, "mc_question"))
+    answer = value_of(record, keys, "answer")
+    _, options = parse_options(value_of(record, keys, "mc_question"))
     known = subtypes().get(subtype.lower())
-    lesion = _value(record, keys, "lesion")
+    lesion = value_of(record, keys, "lesion")
     return Question(
         id=id_,
         case_id=case_id,
         text=text,
-        reference=Reference(answer, _value(record, keys, "correct_option").upper()),
+        reference=Reference(answer, value_of(record, keys, "correct_option").upper()),
         options=options,
         stage=stage,
         subtype=subtype,
         answer_type=known.answer_type if known else _inferred_type(answer),
-        organ=_value(record, keys, "organ"),
+        organ=value_of(record, keys, "organ"),
         lesion="" if lesion.lower() in ("true", "false") else lesion,
-        patient={n: v for n in _PATIENT if (v := _value(record, keys, n))},
+        patient=patient(record, keys),
         raw=read_only(record),
         missing_keys=tuple(n for n in _missing(record, keys)),
     )

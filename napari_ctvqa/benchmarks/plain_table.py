@@ -23,9 +23,11 @@ from napari_ctvqa.benchmarks._records import (
     fold,
     head_keys,
     is_json,
+    patient,
     read_only,
     read_table,
     shortened,
+    value_of,
 )
 from napari_ctvqa.benchmarks._result_file import holds_run, objects, read_run
 from napari_ctvqa.core.errors import AmbiguousError, InputFileError
@@ -114,13 +116,13 @@ class PlainTable:
         problems = list(rows.problems)
         for index, row in enumerate(rows.rows):
             keys = _COLUMNS.of(row.values)
-            if not _value(row.values, keys, "question"):
+            if not value_of(row.values, keys, "question"):
                 problems.append(f"{file}: line {row.line} lacks a question.")
                 continue
             table.add(
-                _value(row.values, keys, "id") or f"{file.stem}::{index}",
-                _value(row.values, keys, "case"), _value(row.values, keys, "stage"),
-                _value(row.values, keys, "subtype"), _stem_and_options(row.values, keys)[0],
+                value_of(row.values, keys, "id") or f"{file.stem}::{index}",
+                value_of(row.values, keys, "case"), value_of(row.values, keys, "stage"),
+                value_of(row.values, keys, "subtype"), _stem_and_options(row.values, keys)[0],
             )  # fmt: skip
             kept.append(row.values)
 
@@ -314,17 +316,12 @@ def _checked(rows: Rows, file: Path) -> Rows:
     return rows
 
 
-def _value(record: Mapping[str, Any], keys: Mapping[str, str], name: str) -> str:
-    key = keys.get(name)
-    return as_text(record[key]).strip() if key is not None else ""
-
-
 def _stem_and_options(
     record: Mapping[str, Any], keys: Mapping[str, str]
 ) -> tuple[str, tuple[Option, ...]]:
     """Return the question without its options, and the options from wherever they are."""
-    text = _value(record, keys, "question")
-    columns = [(letter, _value(record, keys, letter)) for letter in _LETTERS]
+    text = value_of(record, keys, "question")
+    columns = [(letter, value_of(record, keys, letter)) for letter in _LETTERS]
     own = tuple(Option(letter, said) for letter, said in columns if said.lower() not in _NOTHING)
     if own:
         return text, own
@@ -383,16 +380,17 @@ def _answer_type(reference: Reference) -> AnswerType:
 def _question(record: Mapping[str, Any], table: QuestionTable, row: int) -> Question:
     keys = _COLUMNS.of(record)
     text, options = _stem_and_options(record, keys)
-    reference = _reference(_value(record, keys, "answer"), _value(record, keys, "correct"), options)
-    lacking = [name for name in ("id", "case") if not _value(record, keys, name)]
+    reference = _reference(
+        value_of(record, keys, "answer"), value_of(record, keys, "correct"), options
+    )
+    lacking = [name for name in ("id", "case") if not value_of(record, keys, name)]
     if not reference.text and not reference.letter:
         lacking.append("answer")
     return Question(
         id=table.ids[row], case_id=table.cases[row], text=text, reference=reference,
         options=options, stage=table.stages[row], subtype=table.subtypes[row],
         answer_type=_answer_type(reference),
-        patient={n: v for n in ("sex", "age", "contrast", "scanner")
-                 if (v := _value(record, keys, n))},
+        patient=patient(record, keys),
         raw=read_only(record), missing_keys=tuple(lacking),
     )  # fmt: skip
 
@@ -404,7 +402,7 @@ def _table_run(path: Path, questions: QuestionSet) -> Run:
     problems = list(rows.problems)
     for row in rows.rows:
         keys = _RESULTS.of(row.values)
-        key = _value(row.values, keys, "id")
+        key = value_of(row.values, keys, "id")
         if not key or "text" not in keys:
             problems.append(f"{path}: line {row.line} lacks an id or a prediction.")
             continue

@@ -259,7 +259,9 @@ def _last_statement(body: str) -> str:
 
 # ----------------------------------------------------------------------------------------- yes/no
 
-_LEAD_YES_NO = re.compile(r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))", re.IGNORECASE)
+_LEAD_YES_NO = re.compile(
+    r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))(\s*(?:[^\w\s]|\n|\Z))?", re.IGNORECASE
+)
 _SHORT = {
     "present": "yes", "positive": "yes", "absent": "no", "negative": "no", "none": "no",
     "not present": "no", "not visible": "no", "not seen": "no", "not detected": "no",
@@ -306,15 +308,17 @@ def read_yes_no(text: str, question: str = "") -> Reading:
     if not body:
         return Reading("", "no text")
     said = _last_statement(body)
+    inverted = bool(_INVERTED.search(question))
+    doubtful = inverted or refuses(body) or bool(_DOUBLE.search(body))
     for part, how in ((said, "stated as the answer"), (body, "begins with it")):
         lead = _LEAD_YES_NO.match(part)
-        if lead:
+        # "No." is an answer; "No evidence …" is one only where the rest says nothing else.
+        if lead and (lead[2] is not None or not doubtful):
             return Reading(_YES_NO[lead[1].lower()], how)
     short = _SHORT.get(normalise(body))
-    inverted = bool(_INVERTED.search(question))
     if short and not inverted:
         return Reading(short, "says so")
-    if refuses(body) or _DOUBLE.search(body) or _SUBORDINATE.match(body) or inverted:
+    if doubtful or _SUBORDINATE.match(body):
         return Reading("", "no clear yes or no")
     clause = _CLAUSE_END.split(body.strip(), maxsplit=1)[0]
     if _NEGATION.search(clause):
@@ -368,8 +372,10 @@ _NO_THINGS = re.compile(
     r"\bno (?:\w+ ){0,2}(?:lesions?|tumou?rs?|cysts?|mass(?:es)?|nodules?|instances?)\b",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\s*(?:-|–|—|to|and|±|\+/-|[×x*])\s*\.?\d", re.IGNORECASE)
-_BEFORE_RANGE = re.compile(r"\d\s*(?:-|–|—|to|and|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\.?\d", re.IGNORECASE)
+_BEFORE_RANGE = re.compile(
+    r"\d\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE
+)
 _NAMED = re.compile(
     r"\b(?:segments?|slices?|grade|stage|figure|fig|step|level|phase|class|type|no|image)\.?\s*#?\Z",
     re.IGNORECASE,

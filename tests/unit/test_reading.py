@@ -1,0 +1,275 @@
+"""A model's answer as a careful human reads it."""
+
+import time
+
+import pytest
+
+from napari_ctvqa.core.reading import (
+    normalise,
+    read_letter,
+    read_number,
+    read_yes_no,
+    strip_think,
+)
+from napari_ctvqa.core.records import Option
+
+GRADES = tuple(
+    Option(a, b) for a, b in zip("ABCD", ("Normal", "Moderate", "Severe", "Mild"), strict=True)
+)
+VOLUMES = tuple(
+    Option(a, b) for a, b in zip("ABCD", ("16.5", "19.4", "28.9", "-14.1"), strict=True)
+)
+YES_NO = (Option("A", "No"), Option("B", "Yes"))
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("C", "C"),
+        ("c", "C"),
+        ("(D)", "D"),
+        ("**C**", "C"),
+        ("C.", "C"),
+        ("C. Severe", "C"),
+        ("C) Severe", "C"),
+        ("C: Severe", "C"),
+        ("C\nbecause it is large", "C"),
+        ("Answer: C", "C"),
+        ("answer: c", "C"),
+        ("The answer is C", "C"),
+        ("The answer is: **C) Severe**", "C"),
+        ("Final answer - B", "B"),
+        ("Correct option: D", "D"),
+        ("C is correct.", "C"),
+        (r"\boxed{C}", "C"),
+        (r"$\boxed{\text{B}}$", "B"),
+        ("<answer>D</answer>", "D"),
+        ("[FINAL] D", "D"),
+        ("I would choose (B) because", "B"),
+        ("The answer is A. Wait, the answer is B.", "B"),
+        ("Option A is wrong, so B", "B"),
+        ("Based on the scan, D", "D"),
+        ("There is a lesion, so C", "C"),
+        ("<think>A or maybe D</think> B", "B"),
+        ("The grade is severe.", "C"),
+        ("not severe but mild", "D"),
+        ("Severe", "C"),
+        ("I cannot be sure, but the answer is C", "C"),
+    ],
+)
+def test_letter_is_read(text, letter):
+    assert read_letter(text, GRADES).value == letter
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "Cannot determine",
+        "Based on the images, I am unable to answer.",
+        "A lesion is visible",
+        "A small amount of fluid surrounds the liver.",
+        "C: Mild",
+        "Answer: A or B",
+        "A, B and C are possible",
+        "E",
+        "The answer is not C",
+        "I think hepatitis B",
+        "mild to severe",
+        "<think>the answer is C",
+        "It cannot be determined whether it is mild",
+        "A. Normal would be below 314.5. It is 900, so C",
+    ],
+)
+def test_letter_is_not_guessed(text):
+    assert read_letter(text, GRADES).value == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("The volume is 16.5cm³", "A"),
+        ("16.50", "A"),
+        ("-14.1", "D"),
+        ("14.1", ""),
+        ("about 17", ""),
+        ("The lesion measures 19.4 cm³.", "B"),
+        ("between 16.5 and 19.4", ""),
+    ],
+)
+def test_option_is_found_by_its_number(text, letter):
+    assert read_letter(text, VOLUMES).value == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("No", "A"),
+        ("Yes, there is a cyst.", "B"),
+        ("There is no lesion.", "A"),
+        ("A: Yes", ""),
+        ("B: Yes", "B"),
+        ("No evidence either way can be given; I cannot determine it", ""),
+    ],
+)
+def test_yes_no_options_are_read_by_meaning(text, letter):
+    assert read_letter(text, YES_NO, "Does the colon have any lesion?").value == letter
+
+
+def test_letter_says_how_it_was_read():
+    assert read_letter("Answer: C", GRADES).how == "stated as the answer"
+    assert "another option" in read_letter("C: Mild", GRADES).how
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Yes", "yes"),
+        ("yes.", "yes"),
+        ("No, there is none", "no"),
+        ("Answer: Yes", "yes"),
+        (r"\boxed{No}", "no"),
+        ("There is no lesion", "no"),
+        ("A lesion is present", "yes"),
+        ("There is a 2 cm lesion but no cyst", "yes"),
+        ("The spleen is not enlarged", "no"),
+        ("None", "no"),
+        ("Absent", "no"),
+        ("Normal", ""),
+        ("No doubt, there is a lesion", ""),
+        ("cannot exclude a lesion", ""),
+        ("A lesion is not absent", ""),
+        ("Although no cyst is seen, a lesion is present", ""),
+        ("Not sure", ""),
+        ("The liver", ""),
+        ("", ""),
+    ],
+)
+def test_yes_no(text, answer):
+    assert read_yes_no(text).value == answer
+
+
+def test_only_a_plain_yes_or_no_is_read_where_the_question_is_negative():
+    assert read_yes_no("There is no change", "Is the liver normal?").value == ""
+    assert read_yes_no("No abnormality", "Is the liver normal?").value == ""
+    assert read_yes_no("No", "Is the liver normal?").value == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("1,234.5", "", "1234.5"),
+        ("1 234.5 cm³", "cm³", "1234.5"),
+        ("1.234,5 mL", "cm³", "1234.5"),
+        ("1'234", "", "1234"),
+        ("1,234", "", "1234"),
+        ("0,123", "", "0.123"),
+        ("3,5 cm", "cm", "3.5"),
+        (".5", "", "0.5"),
+        ("12.", "", "12"),
+        ("-10 HU", "HU", "-10"),
+        ("−10 HU", "HU", "-10"),
+        ("1.2e3", "", "1200"),
+        ("1.2 x 10^3 cm3", "cm³", "1200"),
+        ("1.2 L", "cm³", "1200"),
+        ("1200 mm³", "cm³", "1.2"),
+        ("35 mm", "cm", "3.5"),
+        ("12.3 cc", "cm³", "12.3"),
+        ("The volume is 12.3cm3.", "cm³", "12.3"),
+        ("approximately 1,234.5 cm³ (normal 1000-1800)", "cm³", "1234.5"),
+        ("The spleen has 300 cm³ and 45 HU", "HU", "45"),
+        ("Step 1: look. Answer: 12 lesions", "", "12"),
+        ("5 lesions in segment 4", "", "5"),
+        ("10 %", "%", "10"),
+    ],
+)
+def test_number_is_read(text, unit, number):
+    assert read_number(text, unit).value == number
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("", ""),
+        ("T2", ""),
+        ("segment 4", ""),
+        ("between 3 and 4", ""),
+        ("3-4", ""),
+        ("more than 5", ""),
+        ("3 x 4 cm", "cm"),
+        ("35 mm", "cm³"),
+        ("12 or 15", ""),
+        ("120/80", ""),
+        ("1e999", ""),
+        ("no number here", ""),
+    ],
+)
+def test_number_is_not_guessed(text, unit):
+    assert read_number(text, unit).value == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("two lesions", "2"),
+        ("There are no liver lesions", "0"),
+        ("No, three lesions", "3"),
+        ("one or two lesions", ""),
+        ("3", "3"),
+    ],
+)
+def test_counts_are_read_written_out(text, number):
+    assert read_number(text, counting=True).value == number
+
+
+def test_written_numbers_count_only_where_something_is_counted():
+    assert read_number("two lesions").value == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a<think>b", "a"),
+        ("<think>a</think>b<think>c</think>d<think>e", "bd"),
+        ("a</think>b", "a</think>b"),
+        ("<think>a<think>b</think>c", "c"),
+    ],
+)
+def test_thoughts_are_left_out(text, rest):
+    assert strip_think(text) == rest
+
+
+def test_normalised_text_keeps_hyphens():
+    assert normalise("  Iso-attenuating, (mostly)  ") == "iso-attenuating mostly"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 " * 200_000,
+        "no " * 200_000,
+        "answer is " * 50_000,
+        "<think>" * 100_000,
+        "(" * 300_000,
+        "\\boxed{" * 50_000,
+        "A, " * 100_000,
+        "1" * 1_000_000,
+        "1,111" * 50_000,
+        "option A is " * 30_000,
+        " " * 1_000_000 + "x",
+        "<answer>" * 50_000,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_hostile_text_is_read_in_no_time(text):
+    begin = time.process_time()
+    read_letter(text, GRADES)
+    read_yes_no(text)
+    read_number(text, "cm³", counting=True)
+    assert time.process_time() - begin < 2
+
+
+def test_the_end_of_a_long_answer_is_read():
+    assert read_letter("reasoning " * 100_000 + "\nAnswer: C", GRADES).value == "C"
