@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 RIGHT_WITHIN = 0.10
 """A measured value counts as right within 10 % of the reference; a count must be equal."""
 
+_LONGEST_QUESTION = 50_000
 _MARKS = (r"\b([A-Z])\s?:", r"\(([A-Z])\)", r"\b([A-Z])\)", r"\b([A-Z])\.(?=\s)")
 
 
@@ -26,7 +27,7 @@ def parse_options(text: str) -> tuple[str, tuple[Option, ...]]:
     The options are the longest run of marked letters that starts at A and misses none; with fewer
     than two the text is returned whole, without options.
     """
-    for mark in _MARKS:
+    for mark in _MARKS if len(text) <= _LONGEST_QUESTION else ():
         run = _longest_run([(m[1], m.start(), m.end()) for m in re.finditer(mark, text)])
         if len(run) >= 2:
             ends = [start for _, start, _ in run[1:]] + [len(text)]
