@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from npe2 import PluginManifest
 from packaging.requirements import Requirement
-
-from tests.project_file import ROOT, project
+from project_file import ROOT, project
 
 SHELF = ROOT / "resources"
 RESOURCES = sorted(p.relative_to(SHELF).as_posix() for p in SHELF.rglob("*") if p.is_file())

@@ -4,9 +4,8 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from project_file import requirement
 from qtpy.QtCore import QObject, Signal
-
-from tests.project_file import requirement
 
 TURNS = 2_000
 

@@ -2,17 +2,21 @@
 
 import re
 import shlex
+from types import SimpleNamespace
 
 import pytest
+from project_file import ROOT
 
 from napari_ctvqa import benchmarks, extensions, models, tools
 from napari_ctvqa.cli import build_parser
-from tests.project_file import ROOT
+from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.reader import read_case
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = sorted(set(re.findall(r"^napari-ctvqa .*$", TEXT, re.MULTILINE)))
 RECIPES = re.findall(r"`napari_ctvqa/(\w+)/(\w+)\.py`:\n\n```python\n(.*?)```", TEXT, re.DOTALL)
-KINDS = {"tools": tools, "models": models, "benchmarks": benchmarks}
+PACKAGES = {"tools": tools, "models": models, "benchmarks": benchmarks}
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -32,22 +36,30 @@ def test_every_option_of_the_tables_exists():
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known | {"--help"}
 
 
-@pytest.mark.parametrize(("kind", "name", "code"), RECIPES, ids=[r[1] for r in RECIPES])
-def test_a_recipe_is_found_by_its_folder_alone(kind, name, code, tmp_path, monkeypatch):
-    (tmp_path / f"{name}_recipe.py").write_text(code, encoding="utf-8")
-    package = KINDS[kind]
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+@pytest.fixture
+def added(tmp_path, monkeypatch):
+    """Put the README's recipes into the folders they name; return where to look them up."""
+    for kind, name, code in RECIPES:
+        folder = tmp_path / kind
+        folder.mkdir()
+        (folder / f"{name}_of_the_readme.py").write_text(code, encoding="utf-8")
+        package = PACKAGES[kind]
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
     extensions.discover.cache_clear()
-    try:
-        found = getattr(extensions, kind)()
-        expected = re.search(r'name = "(\w+)"', code)[1]
-        assert expected in found
-    finally:
-        extensions.discover.cache_clear()
+    yield extensions
+    extensions.discover.cache_clear()
 
 
-def test_there_are_recipes():
-    assert {kind for kind, _, _ in RECIPES} >= {"tools", "models"}
+def test_the_tool_recipe_is_found_and_works(added, phantom_case):
+    case = read_case(find_case(phantom_case))
+    result = added.tools()["count_slices"](case, {})
+    assert result.content == {"slices": case.volume.array_zyx.shape[0]}
+
+
+def test_the_model_recipe_is_found_and_answers(added):
+    question = SimpleNamespace(id="q1")
+    (prediction,) = added.models()["first"].answer(question, None, AnswerFormat.MC)
+    assert (prediction.question_id, prediction.raw_text) == ("q1", "A")
 
 
 def test_linked_files_exist():
