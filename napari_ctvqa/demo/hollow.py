@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ctvqa.demo.canvas import Canvas, Owner, box_shape, overlap, within
-from napari_ctvqa.demo.parameters import CaseParameters, voxels_of
 from napari_ctvqa.demo.shapes import FAR_MM, Selection, Tube, smooth_max
 from napari_ctvqa.demo.space import Box, Field, axes_mm, waves
-from napari_ctvqa.demo.values import volume_cm3
+from napari_ctvqa.demo.values import voxel_count
 from napari_ctvqa.demo.vessels import MESENTERIC_ARTERY, Course, branches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from napari_ctvqa.demo.parameters import CaseParameters
 
 GAS_HU = -980.0
 STOMACH: Course = (
@@ -70,7 +71,7 @@ def _stomach(canvas: Canvas, case: CaseParameters) -> None:
     level: Field = tube.level + waves(case.habitus.seed + 51, 3.0, 46.0)(x, y, z)
     level = smooth_max(level, canvas.dome_mm[box] + 2.2, 8)
     level = smooth_max(level, canvas.cavity_mm[box] + 2.0, 8)
-    count = voxels_of(volume_cm3(case, "stomach"))
+    count = voxel_count(case, "stomach")
     whole = canvas.take("stomach", box, level, count, canvas.phase.bowel_wall)
     folds = 1.6 * np.sin(0.5 * y + 0.35 * z) + 1.2 * np.sin(0.45 * x - 0.3 * z)
     lumen = whole & (level < level[whole].max() - 4.6 - np.maximum(folds, 0))
@@ -81,7 +82,7 @@ def _stomach(canvas: Canvas, case: CaseParameters) -> None:
 def _duodenum(canvas: Canvas, case: CaseParameters) -> None:
     tube = Tube(canvas.space, DUODENUM)
     level = tube.level + 1.2 * np.sin(canvas.space.x[tube.box] * 0.55)
-    count = voxels_of(volume_cm3(case, "duodenum"))
+    count = voxel_count(case, "duodenum")
     whole = canvas.take("duodenum", tube.box, level, count, canvas.phase.bowel_wall)
     lumen = whole & (level < level[whole].max() - 3.4)
     _fill_lumen(canvas, tube.box, lumen, -float(FAR_MM), 20 + 10 * canvas.grain[tube.box])

@@ -20,6 +20,13 @@ SPACING_MM_KJI = (2.5, 1.5, 1.5)
 VOXEL_CM3 = math.prod(SPACING_MM_KJI) / 1000.0
 
 
+PARTS = {
+    "liver": tuple(f"liver_segment_{n}" for n in range(1, 9)),
+    "pancreas": ("pancreas_head", "pancreas_body", "pancreas_tail"),
+}
+"""Organ -> the parts that make it up."""
+
+
 def voxels_of(volume_cm3: float) -> int:
     """Return how many voxels of the phantom's grid make up this volume."""
     return round(volume_cm3 / VOXEL_CM3)

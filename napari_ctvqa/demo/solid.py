@@ -8,14 +8,14 @@ import numpy as np
 
 from napari_ctvqa.demo.canvas import Canvas, Painted, around, box_shape, overlap, seen_in, within
 from napari_ctvqa.demo.lesions import lesions_in
-from napari_ctvqa.demo.parameters import CaseParameters, voxels_of
 from napari_ctvqa.demo.shapes import FAR_MM, Selection, Tube, ellipsoid, lowest, smooth_max
 from napari_ctvqa.demo.space import Box, Field, waves
-from napari_ctvqa.demo.values import mean_hu, volume_cm3
+from napari_ctvqa.demo.values import mean_hu, volume_cm3, voxel_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from napari_ctvqa.demo.parameters import CaseParameters
     from napari_ctvqa.demo.vessels import Course
 
 PANCREAS: Course = (
@@ -70,8 +70,7 @@ def _take(
     canvas: Canvas, case: CaseParameters, name: str, box: Box, level: Field, inner: Selection | None
 ) -> Selection:
     """Give an organ its stated volume; return its voxels without the lesions ``inner``."""
-    count = voxels_of(volume_cm3(case, name))
-    return canvas.take(name, box, level, count, mean_hu(case, name), inner)
+    return canvas.take(name, box, level, voxel_count(case, name), mean_hu(case, name), inner)
 
 
 def _kidneys(canvas: Canvas, case: CaseParameters, lesions: Mapping[str, Painted]) -> None:
@@ -125,7 +124,7 @@ def _pancreas(canvas: Canvas, case: CaseParameters, lesions: Mapping[str, Painte
     along = np.where(inner, -1.0, tube.along_mm)
     rest = tissue | inner
     for name in ("pancreas_head", "pancreas_body"):
-        part = lowest(along, rest, voxels_of(volume_cm3(case, name)))
+        part = lowest(along, rest, voxel_count(case, name))
         canvas.keep(name, tube.box, part)
         rest = rest & ~part
     canvas.keep("pancreas_tail", tube.box, rest)
@@ -148,7 +147,7 @@ def _gall_bladder(canvas: Canvas, case: CaseParameters) -> None:
 def _liver(canvas: Canvas, case: CaseParameters, lesions: Mapping[str, Painted]) -> None:
     box = canvas.space.box((-146, -104, 72), (88, 80, 268))
     x, y, z = canvas.space.at(box)
-    level = smooth_max(canvas.cavity_mm[box] + 2.0, canvas.dome_mm[box] + 2.2, 6)
+    level = smooth_max(canvas.cavity_mm[box] - 3.4, canvas.dome_mm[box] - 3.8, 6)
     level = smooth_max(level, 0.52 * (x + 128) - 0.85 * (z - 98) + 0.10 * (y - 20), 26)
     level = smooth_max(level, 0.70 * (x + 24) + 0.71 * (y - 14), 24)
     level = smooth_max(level, 0.95 * (x - 70) + 0.3 * (y + 60), 40)
@@ -216,7 +215,7 @@ def _segments(
     for plane, low, high in _CUTS:
         among = groups.pop(frozenset(low + high))
         fixed = among & np.isin(settled, low)
-        count = sum(voxels_of(volume_cm3(case, f"liver_segment_{n}")) for n in low)
+        count = sum(voxel_count(case, f"liver_segment_{n}") for n in low)
         chosen = lowest(planes[plane], among & (settled == 0), count - int(fixed.sum())) | fixed
         groups[frozenset(low)] = chosen
         groups[frozenset(high)] = among & ~chosen

@@ -48,8 +48,9 @@ class Hull:
 
 def _diaphragm(x: Field, y: Field) -> Field:
     """Return the height of the diaphragm over an axial position, mm."""
-    right = ((x + 70) / 76) ** 2 + ((y + 12) / 88) ** 2
-    left = ((x - 66) / 76) ** 2 + ((y + 8) / 88) ** 2
+    deep = np.where(y < -12, 104, 88)
+    right = ((x + 70) / 76) ** 2 + ((y + 12) / deep) ** 2
+    left = ((x - 66) / 76) ** 2 + ((y + 12) / deep) ** 2
     height_right = 266 - 26 * right - 42 * right**3
     height_left = 252 - 26 * left - 40 * left**3
     middle = 244 - 26 * ((x - 8) / 46) ** 2 - 20 * ((y + 38) / 74) ** 2
@@ -178,25 +179,27 @@ def _chest(canvas: Canvas) -> None:
     cavity = canvas.owner[box] == Owner.CAVITY
     dome, inset = canvas.dome_mm[box], canvas.cavity_mm[box]
     middle = ellipsoid((x, y, 0 * z), (4, 22, 0), (34, 30, 30))
+    middle = np.minimum(middle, ellipsoid((x, y, 0 * z), (0, 62, 0), (36, 20, 25)))
     heart = ellipsoid((x, y, z), (22, -40, 296), (66, 50, 42), -20)
-    sac = smooth_min(middle, heart - 7, 18)
+    cava = np.hypot(x + 18, y + 8) - 17
+    sac = smooth_min(np.minimum(middle, cava), heart - 7, 18)
     above = cavity & (dome > 0)
     canvas.tint(box, above, FAT_HU + 9 * canvas.grain[box])
     passage = np.minimum(middle, np.hypot(x + 25, y - 0) - 17) < 0
     canvas.fill(box, cavity & (np.abs(dome - 0.5) < 1.6) & ~passage, 55.0, Owner.WALL)
     lung = above & (dome > 3.0) & (sac > 0) & (inset < -2.0)
     gravity = np.clip(y / 100, -1, 1) * 25
-    canvas.fill(box, lung, -865 + gravity + 14 * canvas.grain[box], Owner.LUNG)
+    grain = canvas.grain[box]
+    capillaries = 300 * np.clip(grain - 1.9, 0, 1)
+    canvas.fill(box, lung, -855 + gravity + 16 * grain + capillaries, Owner.LUNG)
     muscle = (heart < 0) & above & (dome > 2.2)
     wall_mm = 8 + 3 * np.sin(x * 0.07 + 1.0) + canvas.grain[box]
     septum = np.abs(0.72 * (x - 20) + 0.69 * (y + 42) - 0.2 * (z - 290)) < 4.5
-    flesh = (heart > -wall_mm) | septum
-    canvas.fill(
-        box,
-        muscle,
-        np.where(flesh, canvas.phase.heart_muscle, canvas.phase.heart_chamber),
-        Owner.TAKEN,
-    )
+    flesh = heart > -wall_mm
+    phase = canvas.phase
+    middle_hu = (phase.heart_muscle + phase.heart_chamber) / 2
+    values = np.select([flesh, septum], [phase.heart_muscle, middle_hu], phase.heart_chamber)
+    canvas.fill(box, muscle, values, Owner.TAKEN)
     _lung_vessels(canvas)
 
 
