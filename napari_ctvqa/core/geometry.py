@@ -24,6 +24,9 @@ SHEAR_VOXELS = 0.5
 SAME_GRID_VOXELS = 1e-3
 """Two grids are the same where no corner differs by more than this part of a voxel."""
 
+FARTHEST_MM = 1e6
+"""No patient is farther from the origin, and no voxel smaller than its inverse."""
+
 _POSITIVE, _NEGATIVE = "RAS", "LPI"
 
 
@@ -267,6 +270,8 @@ def check_affine(affine: Affine) -> None:
         raise ValueError("an axis of the affine has no length")
     if abs(np.linalg.det(affine[:3, :3] / lengths)) < 1e-3:
         raise ValueError("the axes of the affine lie in one plane")
+    if lengths.min() < 1 / FARTHEST_MM or np.abs(affine).max() > FARTHEST_MM:
+        raise ValueError(f"voxels of {lengths.min():.3g} mm, or positions beyond a kilometre")
 
 
 def _lengths(affine: Affine) -> tuple[float, float, float]:

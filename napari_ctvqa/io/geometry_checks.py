@@ -44,7 +44,8 @@ QFORM_VOXELS = 0.5
 PADDING_BELOW_HU = -1100
 PADDING_SHARE = 0.002
 AIR_FLOOR_HU = -4096
-INT16_LOWEST = -32768
+PADDING_HU = (-8192, -10000, -32767, -32768)
+"""Constants below ``AIR_FLOOR_HU`` that scanners and converters write outside the field."""
 CT_SPAN_HU = 200
 COMPONENT_SHARE = 0.1
 """A component smaller than this part of its structure says nothing about sides."""
@@ -167,7 +168,7 @@ def check_values(
             )
         )
     lowest = hu_min
-    if AIR_FLOOR_HU <= hu_min < PADDING_BELOW_HU or hu_min == INT16_LOWEST:
+    if AIR_FLOOR_HU <= hu_min < PADDING_BELOW_HU or hu_min in PADDING_HU:
         share, lowest = _padding(array_zyx, hu_min)
         if share >= PADDING_SHARE:
             found.append(

@@ -27,10 +27,14 @@ from napari_ctvqa.core.geometry import Affine, FileSpace, check_affine
 
 MAX_BYTES = 16 << 30
 """No volume is read whose header promises more."""
+MAX_EXTENSION_BYTES = 1 << 28
+"""What may lie between the header and the first voxel."""
 SLAB_BYTES = 2 << 20
 """Inflated at a time: small enough to stay in the processor's cache while it is looked at."""
 MAX_INFLATION = 1100
 """Deflate cannot expand further than 1032 times."""
+
+LARGEST_LABEL = 2**31
 
 _DAMAGE: tuple[type[Exception], ...] = (
     OSError,
@@ -117,11 +121,12 @@ class NiftiFile:
         """
         if self.size_bytes == 0:
             raise InputFileError(self.path, f"is empty (0 bytes); {_EXPECTED}.", hint=_AGAIN)
-        with self._damage_named():
+        # A header's own numbers may be anything; what they come to is checked, not warned about.
+        with self._damage_named(), np.errstate(all="ignore"):
             head = self._stream.read(540)
             header = _parse(self.path, head, zipped=self._zipped)
+            _check_size(header, self.size_bytes, zipped=self._zipped)
             self._skip(header.offset - len(head), head, header)
-        _check_size(header, self.size_bytes, zipped=self._zipped)
         return header
 
     def slabs(
@@ -208,13 +213,14 @@ def as_integers(stored: npt.NDArray[np.generic], header: NiftiHeader) -> npt.NDA
     Raises
     ------
     InputFileError
-        When a value is further than 1e-3 from a whole number, or is no number.
+        When a value is further than 1e-3 from a whole number, too large, or no number.
     """
     if header.dtype.kind in "iu" and not header.scaled:
         return stored  # type: ignore[return-value]
-    values = stored.astype(np.float64) * header.slope + header.inter
-    whole = np.rint(values)
-    wrong = ~(np.abs(values - whole) < 1e-3)
+    with np.errstate(invalid="ignore", over="ignore"):
+        values = stored.astype(np.float64) * header.slope + header.inter
+        whole = np.rint(values)
+        wrong = ~((np.abs(values - whole) < 1e-3) & (np.abs(whole) < LARGEST_LABEL))
     if wrong.any():
         raise InputFileError(
             header.path,
@@ -230,10 +236,10 @@ def _parse(path: Path, head: bytes, *, zipped: bool) -> NiftiHeader:
     shape = _shape(path, fields)
     slope, inter = _scaling(path, fields)
     qform, sform = int(fields["qform_code"]), int(fields["sform_code"])
-    affine = np.array(fields.get_best_affine(), dtype=np.float64)
     try:
+        affine = np.array(fields.get_best_affine(), dtype=np.float64)
         check_affine(affine)
-    except ValueError as error:
+    except (ValueError, HeaderDataError) as error:
         raise InputFileError(
             path,
             f"has a header that places no voxel: {error}.",
@@ -246,7 +252,7 @@ def _parse(path: Path, head: bytes, *, zipped: bool) -> NiftiHeader:
         dtype=dtype,
         slope=slope,
         inter=inter,
-        offset=max(int(fields["vox_offset"]), int(fields["sizeof_hdr"]) + 4),
+        offset=_offset(path, fields),
         pixdim_ijk=(spacing[0], spacing[1], spacing[2]),
         qform_ras=_qform(fields) if qform > 0 else None,
         sform_ras=np.array(fields.get_sform(), dtype=np.float64) if sform > 0 else None,
@@ -279,10 +285,9 @@ def _fields(path: Path, head: bytes, *, zipped: bool) -> Any:
 def _dtype(path: Path, fields: Any) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(fields.get_data_dtype())
-    except HeaderDataError as error:
-        raise InputFileError(
-            path, f"has a data type that is not known ({error}).", hint=_AGAIN
-        ) from None
+    except (HeaderDataError, KeyError):
+        code = int(fields["datatype"])
+        raise InputFileError(path, f"has the data type {code}, not known.", hint=_AGAIN) from None
     if dtype.fields is not None:
         raise InputFileError(
             path,
@@ -325,6 +330,16 @@ def _scaling(path: Path, fields: Any) -> tuple[float, float]:
             hint="Repair the header's scl_inter.",
         ) from None
     return (1.0 if slope is None else float(slope)), (0.0 if inter is None else float(inter))
+
+
+def _offset(path: Path, fields: Any) -> int:
+    """Return where the voxels begin: the header's word, never inside the header."""
+    stated = float(fields["vox_offset"])
+    if not 0 <= stated <= MAX_EXTENSION_BYTES:
+        raise InputFileError(
+            path, f"says that its voxels begin at byte {stated:g}.", hint="Repair vox_offset."
+        )
+    return max(int(stated), int(fields["sizeof_hdr"]) + 4)
 
 
 def _qform(fields: Any) -> Affine | None:

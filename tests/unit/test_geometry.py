@@ -204,6 +204,8 @@ def test_another_axis_order_of_the_same_voxels_is_the_same_grid():
     [
         (np.full((4, 4), np.nan), "finite"),
         (np.diag([1.0, 0, 1, 1]), "length"),
+        (np.diag([1.0, 1, 1e-8, 1]), "voxels of"),
+        (np.diag([1.0, 1, 1e8, 1]), "kilometre"),
         (np.array([[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]), "plane"),
     ],
 )

@@ -174,7 +174,7 @@ def test_values_that_cannot_be_hu_are_amber(tmp_path, phantom, change, word):
     assert word in warning.message and "intercept" in warning.message
 
 
-@pytest.mark.parametrize("padding", [-2000, -3024, -2048, -32768])
+@pytest.mark.parametrize("padding", [-2000, -3024, -2048, -8192, -32768])
 def test_padding_around_the_field_is_amber(tmp_path, phantom, padding):
     ct = phantom.ct.copy()
     ct[:2], ct[-2:] = padding, padding

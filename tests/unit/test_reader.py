@@ -335,6 +335,33 @@ def test_a_file_cut_at_every_tenth_of_its_length_is_refused(tmp_path):
             read_volume(path)
 
 
+@pytest.mark.parametrize("sform_code", [0, 1])
+@pytest.mark.filterwarnings("error")
+def test_any_header_opens_or_says_why_not(tmp_path, small, sform_code):
+    image = nib.Nifti1Image((small > 900).astype(np.uint8), AFFINE)
+    image.set_qform(AFFINE, 1)
+    image.set_sform(AFFINE, sform_code)
+    nib.save(image, tmp_path / "ct.nii")
+    sound = (tmp_path / "ct.nii").read_bytes()
+    files = CaseFiles("x", tmp_path / "ct.nii", (MaskFile("liver", tmp_path / "liver.nii"),))
+    volume = read_volume(files.ct)
+    rng = np.random.default_rng(11 + sform_code)
+    outcomes = set()
+    for _ in range(400):
+        broken = bytearray(sound)
+        for place in rng.integers(0, 352, rng.integers(1, 6)):
+            broken[place] = rng.choice([0, 255, 127, 128, rng.integers(256)])
+        path = tmp_path / "liver.nii"
+        path.write_bytes(broken)
+        try:
+            outcomes.add(type(read_volume(path)))
+        except InputFileError as error:
+            assert error.hint
+            outcomes.add(type(error))
+        outcomes |= {type(found) for found in read_masks(files, volume)}
+    assert len(outcomes) == 4
+
+
 def test_no_more_is_inflated_than_the_header_promises(tmp_path, small):
     path = write(tmp_path / "ct.nii.gz", small)
     raw = gzip.decompress(path.read_bytes())
