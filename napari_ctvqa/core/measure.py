@@ -28,6 +28,8 @@ from napari_ctvqa.core.regions import (
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Mask, Region, Volume
 
+from napari_ctvqa.core.sampling import hu_in
+
 BORDER_CAVEAT = "touches the border of the volume: part of it may lie outside the scan"
 EMPTY_CAVEAT = "the mask is empty"
 
@@ -98,14 +100,15 @@ class HuStatistics:
     sd_hu: float | None
 
 
-def hu_statistics(region: Region, array_zyx: npt.NDArray[np.generic]) -> HuStatistics:
-    """Return mean and SD of HU over a region that lies on the array's grid.
+def hu_statistics(region: Region, volume: Volume) -> HuStatistics:
+    """Return mean and SD of HU over a region.
 
-    Only the voxels inside the box are gathered, in the array's own type; sums are in float64.
+    Only the voxels inside the box are gathered, in the CT's own type; sums are in float64. On a
+    grid that is not the CT's, the CT is interpolated at the region's voxel centres.
     """
-    if region.box_zyx is None or region.crop_zyx is None:
+    values: npt.NDArray[Any] = hu_in(volume, region)
+    if not values.size:
         return HuStatistics(0, None, None)
-    values: npt.NDArray[Any] = array_zyx[region.box_zyx][region.crop_zyx]
     return HuStatistics(
         int(values.size),
         float(values.mean(dtype=np.float64)),
@@ -119,26 +122,23 @@ def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> M
     Source: RadGPT's organ HU is the mean over organ minus all lesions. An empty mask, or one that
     is all lesion, has no HU.
     """
-    region, array = _on_ct(masks, volume)
-    if lesions:
-        inside, _ = _on_ct(lesions, volume)
-        region = difference(region, [inside])
-    found = hu_statistics(region, array)
+    organ, lesion = _on_one_grid(masks, lesions)
+    found = hu_statistics(difference(organ, lesion), volume)
     caveats = border_caveats(masks)
     if found.mean_hu is None:
         caveats = ("no voxel is left to measure HU on", *caveats)
     return Measurement("mean_hu", found.mean_hu, UNITS["mean_hu"], caveats)
 
 
-def _on_ct(masks: Sequence[Mask], volume: Volume) -> tuple[Region, npt.NDArray[np.generic]]:
-    """Return the union of the masks on a grid that has HU, with that grid's HU."""
-    own = [mask.own_region for mask in masks]
-    if all(same_grid(region.grid, volume.grid) for region in own):
-        return union(own), volume.array_zyx
-    drawn = [mask.region for mask in masks]
-    if all(same_grid(region.grid, volume.grid) for region in drawn):
-        return union(drawn), volume.array_zyx
-    return union(drawn), volume.display_zyx
+def _on_one_grid(masks: Sequence[Mask], others: Sequence[Mask]) -> tuple[Region, list[Region]]:
+    """Return the union of the masks and the others, on their own grid if all share one.
+
+    Else both on the CT's grid, where masks of different grids can be put together.
+    """
+    grid = masks[0].own_region.grid
+    if all(same_grid(grid, mask.own_region.grid) for mask in (*masks, *others)):
+        return union([m.own_region for m in masks]), [m.own_region for m in others]
+    return union([m.region for m in masks]), [m.region for m in others]
 
 
 @dataclass(frozen=True, slots=True)

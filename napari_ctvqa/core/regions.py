@@ -27,35 +27,34 @@ def empty_region(grid: Grid) -> Region:
     return Region(grid, None, None, 0)
 
 
-def region_of(array_zyx: npt.NDArray[Any], grid: Grid) -> Region:
-    """Return the region of an array's non-zero voxels.
+def region_of(
+    inside_zyx: npt.NDArray[Any], grid: Grid, start_zyx: tuple[int, int, int] = (0, 0, 0)
+) -> Region:
+    """Return the region of an array's non-zero voxels, cut to its bounding box.
+
+    ``inside_zyx`` may be a part of the grid; ``start_zyx`` says where that part begins.
 
     Raises
     ------
     ValueError
-        When the array's shape is not the grid's.
+        When the array reaches beyond the grid.
     """
-    if array_zyx.shape != grid.shape_zyx:
-        raise ValueError(f"array of shape {array_zyx.shape} on a grid of {grid.shape_zyx}")
-    whole = array_zyx if array_zyx.dtype == np.bool_ else array_zyx != 0
-    return _trimmed(whole, (0, 0, 0), grid)
-
-
-def _trimmed(crop_zyx: BoolArray, start_zyx: tuple[int, int, int], grid: Grid) -> Region:
-    """Return the region of a crop that starts at ``start_zyx``, with the tightest box."""
-    inside: list[slice] = []
+    ends = [start + size for start, size in zip(start_zyx, inside_zyx.shape, strict=True)]
+    if any(end > size for end, size in zip(ends, grid.shape_zyx, strict=True)):
+        raise ValueError(f"array of shape {inside_zyx.shape} on a grid of {grid.shape_zyx}")
+    whole: BoolArray = inside_zyx if inside_zyx.dtype == np.bool_ else inside_zyx != 0
+    ranges: list[slice] = []
     for axis in range(3):
         others = tuple(a for a in range(3) if a != axis)
-        hit = np.flatnonzero(crop_zyx.any(axis=others))
-        if hit.size == 0:
+        hit = np.flatnonzero(whole.any(axis=others))
+        if not hit.size:
             return empty_region(grid)
-        inside.append(slice(int(hit[0]), int(hit[-1]) + 1))
-    tight = np.ascontiguousarray(crop_zyx[tuple(inside)])
+        ranges.append(slice(int(hit[0]), int(hit[-1]) + 1))
+    crop = np.ascontiguousarray(whole[tuple(ranges)])
     z, y, x = (
-        slice(s.start + offset, s.stop + offset)
-        for s, offset in zip(inside, start_zyx, strict=True)
+        slice(s.start + start, s.stop + start) for s, start in zip(ranges, start_zyx, strict=True)
     )
-    return Region(grid, (z, y, x), tight, int(np.count_nonzero(tight)))
+    return Region(grid, (z, y, x), crop, int(np.count_nonzero(crop)))
 
 
 def same_grid(a: Grid, b: Grid) -> bool:
@@ -194,7 +193,7 @@ def difference(region: Region, others: Sequence[Region]) -> Region:
     if crop is None:
         return region
     start = (region.box_zyx[0].start, region.box_zyx[1].start, region.box_zyx[2].start)
-    return _trimmed(crop, start, region.grid)
+    return region_of(crop, region.grid, start)
 
 
 def touches_border(region: Region) -> bool:

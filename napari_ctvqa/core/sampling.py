@@ -7,35 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from napari_ctvqa.core.cases import Region
+from napari_ctvqa.core.regions import region_of
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import BoxZYX, Mask, Volume
     from napari_ctvqa.core.geometry import Affine, Grid
 
 AIR_HU = -1024
-
-
-def region_of(
-    inside_zyx: npt.NDArray[np.bool_], grid: Grid, start_zyx: tuple[int, int, int] = (0, 0, 0)
-) -> Region:
-    """Return the region of the true voxels, cut to its bounding box.
-
-    ``inside_zyx`` may be a part of the grid; ``start_zyx`` says where that part begins.
-    """
-    ranges = []
-    for axis in range(3):
-        other = tuple(a for a in range(3) if a != axis)
-        hit = np.flatnonzero(inside_zyx.any(axis=other))
-        if not len(hit):
-            return Region(grid, None, None, 0)
-        ranges.append((int(hit[0]), int(hit[-1]) + 1))
-    cut = tuple(slice(low, high) for low, high in ranges)
-    crop = np.ascontiguousarray(inside_zyx[cut])
-    box = [slice(lo + s, hi + s) for (lo, hi), s in zip(ranges, start_zyx, strict=True)]
-    return Region(grid, (box[0], box[1], box[2]), crop, int(np.count_nonzero(crop)))
 
 
 def resample_region(region: Region, onto: Grid) -> Region:
@@ -65,6 +45,8 @@ def resample_linear(
     array_zyx: npt.NDArray[np.generic], grid: Grid, onto: Grid
 ) -> npt.NDArray[np.generic]:
     """Return HU on another grid, linearly interpolated; air outside. Keeps the type."""
+    from scipy import ndimage  # half a second to import, for the few grids that need it
+
     matrix = grid.affine_ras_to_zyx @ onto.affine_zyx_to_ras
     return np.asarray(
         ndimage.affine_transform(  # type: ignore[call-overload]
@@ -80,16 +62,22 @@ def resample_linear(
 
 
 def hu_inside(volume: Volume, mask: Mask) -> npt.NDArray[np.generic]:
-    """Return the HU under each voxel of a mask (1-D), on the mask's own grid.
+    """Return the HU under each voxel of a mask (1-D), on the mask's own grid: see ``hu_in``."""
+    return hu_in(volume, mask.own_region)
+
+
+def hu_in(volume: Volume, region: Region) -> npt.NDArray[np.generic]:
+    """Return the HU under each voxel of a region (1-D), whatever grid it lies on.
 
     Where that is the CT's grid these are the CT's own values; elsewhere the CT is interpolated
-    linearly at the mask's voxel centres, and voxels outside the CT are left out.
+    linearly at the region's voxel centres, and voxels outside the CT are left out.
     """
-    region = mask.own_region
     if region.box_zyx is None or region.crop_zyx is None:
         return np.zeros(0, dtype=volume.array_zyx.dtype)
-    if region.grid is volume.grid:
+    if region.grid is volume.grid or region.grid.same_as(volume.grid):
         return volume.array_zyx[region.box_zyx][region.crop_zyx]
+    from scipy import ndimage
+
     index = np.argwhere(region.crop_zyx) + [s.start for s in region.box_zyx]
     at = volume.grid.index_zyx(region.grid.ras_mm(index))
     last = np.array(volume.grid.shape_zyx) - 1

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import ndimage
 
 from napari_ctvqa.core.cases import (
     GeometryWarning,
@@ -26,7 +25,8 @@ from napari_ctvqa.core.cases import (
 from napari_ctvqa.core.errors import CtvqaError, GeometryError, InputFileError
 from napari_ctvqa.core.geometry import Grid, grid_of_file, to_display
 from napari_ctvqa.core.names import canonical, is_lesion
-from napari_ctvqa.core.sampling import grids_overlap, region_of, resample_region
+from napari_ctvqa.core.regions import region_of
+from napari_ctvqa.core.sampling import grids_overlap, resample_region
 from napari_ctvqa.io.geometry_checks import VOLUME_CAVEAT, pixdim_affine
 from napari_ctvqa.io.nifti import NiftiFile, as_integers
 
@@ -303,6 +303,8 @@ def _file_part(
 
 def _label_regions(file: NiftiFile, grid: Grid, wanted: Sequence[int]) -> list[Region]:
     """Return the region of each wanted value, in that order; a value that is absent is empty."""
+    from scipy import ndimage  # half a second to import, for label maps only
+
     dtype = np.uint8 if file.header.dtype.itemsize == 1 else np.uint16
     labels = np.empty(file.header.shape_kji, dtype)
     for first, slab in file.slabs():

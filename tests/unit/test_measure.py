@@ -106,7 +106,7 @@ def test_hu_mean_and_sd_against_numpy():
     rng = np.random.default_rng(1)
     hu = rng.integers(-200, 200, SHAPE).astype(np.int16)
     array = rng.random(SHAPE) > 0.7
-    found = hu_statistics(region_of(array, UNIT), hu)
+    found = hu_statistics(region_of(array, UNIT), volume(hu, UNIT))
     assert found.voxels == array.sum()
     assert found.mean_hu == pytest.approx(hu[array].mean())
     assert found.sd_hu == pytest.approx(hu[array].std())
@@ -114,7 +114,7 @@ def test_hu_mean_and_sd_against_numpy():
 
 def test_hu_sums_do_not_overflow_int16():
     hu = np.full(SHAPE, 3000, np.int16)
-    assert hu_statistics(region_of(np.ones(SHAPE, bool), UNIT), hu).mean_hu == 3000.0
+    assert hu_statistics(region_of(np.ones(SHAPE, bool), UNIT), volume(hu, UNIT)).mean_hu == 3000.0
 
 
 def test_hu_leaves_out_the_lesions_of_the_organ():
@@ -128,14 +128,25 @@ def test_hu_leaves_out_the_lesions_of_the_organ():
     assert nothing.value is None and "no voxel" in nothing.caveats[0]
 
 
-def test_hu_of_a_mask_on_another_grid_is_taken_where_it_lies_on_the_ct():
-    hu = np.zeros(SHAPE, np.int16)
-    hu[10:14, 10:14, 10:14] = 70
+def test_hu_of_a_mask_on_another_grid_is_taken_at_its_own_voxels():
+    # HU grow by 10 a voxel of 1 mm along x; the finer mask lies between CT voxels 20 and 24
+    hu = np.broadcast_to(np.arange(50, dtype=np.int16) * 10, SHAPE).copy()
     fine = grid((60, 80, 100), (0.5, 0.5, 0.5))
-    own = region_of(boxes(np.s_[0:9, 0:9, 0:9], shape=fine.shape_zyx), fine)
-    on_ct = region_of(boxes(np.s_[10:14, 10:14, 10:14]), UNIT)
+    own = region_of(boxes(np.s_[20:30, 20:30, 40:49], shape=fine.shape_zyx), fine)
+    on_ct = region_of(boxes(np.s_[10:15, 10:15, 20:24]), UNIT)
     found = mean_hu([Mask("m", "liver", Source.REFERENCE, on_ct, own)], [], volume(hu, UNIT))
-    assert found.value == 70.0
+    assert found.value == pytest.approx(220.0)  # the mean of 200, 205 … 240; on the CT's grid 215
+
+
+def test_organ_and_lesion_on_different_grids_meet_on_the_cts():
+    hu = np.zeros(SHAPE, np.int16)
+    hu[10:14, 10:14, 10:14], hu[10:12, 10:14, 10:14] = 100, 20
+    fine = grid((60, 80, 100), (0.5, 0.5, 0.5))
+    own = region_of(boxes(np.s_[20:24, 20:28, 20:28], shape=fine.shape_zyx), fine)
+    on_ct = region_of(boxes(np.s_[10:12, 10:14, 10:14]), UNIT)
+    lesion = Mask("m", "liver_lesion", Source.REFERENCE, on_ct, own)
+    organ = mask("liver", boxes(np.s_[10:14, 10:14, 10:14]), UNIT)
+    assert mean_hu([organ], [lesion], volume(hu, UNIT)).value == 100.0
 
 
 def test_hu_of_a_sheared_ct_uses_the_true_grid():

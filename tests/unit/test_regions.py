@@ -39,9 +39,14 @@ def test_a_region_is_the_tightest_box():
     assert found.voxels == 2 * 2 * 6
 
 
+def test_a_part_of_the_grid_says_where_it_begins():
+    found = region_of(np.ones((1, 2, 1), np.uint8), GRID, (5, 6, 7))
+    assert found.box_zyx == (slice(5, 6), slice(6, 8), slice(7, 8))
+
+
 def test_an_array_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="shape"):
-        region_of(np.zeros((2, 2, 2), bool), GRID)
+        region_of(np.zeros((12, 10, 9), bool), GRID)
 
 
 def test_a_mask_with_a_gap_is_shown_where_it_is_largest_not_in_the_middle():
