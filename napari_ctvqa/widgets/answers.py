@@ -123,6 +123,10 @@ class AnswerList(QWidget):
         self._layout.setSpacing(GAP_PX)
         self._layout.addWidget(self._note)
 
+    def tab_stops(self) -> list[QWidget]:
+        """Return what the tab key reaches, in order; boxes made later come last in Qt's own."""
+        return [stop for box in self._boxes for stop in box.tab_stops()]
+
     def show_answers(self, answers: Sequence[Answer], note: str) -> None:
         """Show the answers there are, and a note on those there are not."""
         while len(self._boxes) < len(answers):
@@ -172,6 +176,10 @@ class AnswerBox(QFrame):
         layout.addWidget(self._no_score)
         layout.addWidget(self._why)
         layout.addWidget(self._source)
+
+    def tab_stops(self) -> tuple[QWidget, QWidget]:
+        """Return what the tab key reaches, in order."""
+        return (self._copy, self._text)
 
     def show_answer(self, answer: Answer) -> None:
         """Show one model's answer."""
@@ -263,6 +271,10 @@ class RawRecord(QWidget):
         layout.addWidget(self._folding)
         layout.addWidget(self._hidden)
         self._folding.toggled.connect(self._fill)
+
+    def tab_stops(self) -> tuple[QWidget, QWidget]:
+        """Return what the tab key reaches, in order."""
+        return (self._folding.button, self._box)
 
     def show_record(self, question: Question, *, revealed: bool) -> None:
         """Show the record of a question, or nothing of it before the reveal."""

@@ -39,30 +39,30 @@ class Folding(QWidget):
 
     def __init__(self, title: str, content: QWidget) -> None:
         super().__init__()
-        self._button = QToolButton()
-        self._button.setText(title)
-        self._button.setCheckable(True)
-        self._button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._button.setArrowType(Qt.ArrowType.RightArrow)
+        self.button = QToolButton()
+        self.button.setText(title)
+        self.button.setCheckable(True)
+        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.button.setArrowType(Qt.ArrowType.RightArrow)
         self._content = content
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._button)
+        layout.addWidget(self.button)
         layout.addWidget(content)
         content.hide()
-        self._button.toggled.connect(self._fold)
+        self.button.toggled.connect(self._fold)
 
     @property
     def unfolded(self) -> bool:
         """Return whether the content is shown."""
-        return bool(self._button.isChecked())
+        return bool(self.button.isChecked())
 
     def unfold(self, shown: bool = True) -> None:
         """Show or hide the content."""
-        self._button.setChecked(shown)
+        self.button.setChecked(shown)
 
     def _fold(self, shown: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if shown else Qt.ArrowType.RightArrow
-        self._button.setArrowType(arrow)
+        self.button.setArrowType(arrow)
         self._content.setVisible(shown)
         self.toggled.emit(shown)

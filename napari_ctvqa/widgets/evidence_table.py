@@ -15,16 +15,17 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_ctvqa.core.chains import AlignedStep, EvidenceStep, StepMatch
 from napari_ctvqa.core.names import label
 from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
 from napari_ctvqa.widgets.theme import set_look
-from napari_ctvqa.widgets.words import MATCH_WORDS, match_text
+from napari_ctvqa.widgets.words import MATCH_WORDS, match_text, measure_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qtpy.QtGui import QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
+
+    from napari_ctvqa.core.chains import AlignedStep, EvidenceStep
 
 REFERENCE, MODEL = 0, 1
 MAX_ROWS = 60
@@ -76,18 +77,23 @@ class StepCard(QFrame):
 
     def show_step(self, step: EvidenceStep | None, shown: ShownRow, column: int) -> str:
         """Show a step, or that there is none; return the same in words, for screen readers."""
-        for part in self._labels():
-            part.show_text("")
-        if column == MODEL and shown.compared:
-            self._show_match(shown)
+        judged = column == MODEL and shown.compared
+        self._look = "card-missing"
         if step is not None:
-            self._show_what(step)
-            self._show_origin(step)
             self._look = "card-first" if shown.first and shown.compared else "card"
-        else:
-            self._look = "card-missing"
+        if judged:
+            self._match.show_role(MATCH_WORDS[shown.row.match][2])
+        match = (FIRST if shown.first else "", _match_line(shown.row)) if judged else ("", "")
+        texts = (*match, *(_step_lines(step) if step is not None else ("",) * 7))
+        for part, text in zip(self._labels(), texts, strict=True):
+            part.show_text(text)
         self.show_chosen(False)
-        return ", ".join(part.text() for part in self._labels() if part.text())
+        return ", ".join(text for text in texts if text)
+
+    def forget(self) -> None:
+        """Hold no text; for a card that is not shown."""
+        for part in self._labels():
+            part.clear()
 
     def polish_all(self) -> None:
         """Give the labels their fonts now: their heights are asked for before they are shown."""
@@ -98,36 +104,36 @@ class StepCard(QFrame):
         """Make the card stand out."""
         set_look(self, "card-chosen" if chosen else self._look)
 
-    def _show_match(self, shown: ShownRow) -> None:
-        self._first.show_text(FIRST if shown.first else "")
-        self._match.show_role(MATCH_WORDS[shown.row.match][2])
-        note = f": {one_line(shown.row.note, 160)}" if shown.row.note else ""
-        self._match.show_text(f"{match_text(shown.row)}{note}")
 
-    def _show_what(self, step: EvidenceStep) -> None:
-        kind, measure = KIND_WORDS[step.kind], one_line(step.measure, 60)
-        self._kind.show_text(f"{kind} · {measure}" if measure else kind)
-        self._target.show_text(one_line(label(step.target), 100))
-        unit = "" if isinstance(step.value, str) else one_line(step.unit, 20)
-        value = number(step.value, unit)
-        self._value.show_text(value or ("" if step.error else "no value"))
-        self._assumed.show_text("≈ rule assumed" if step.assumed else "")
-        self._error.show_text(f"✗ {one_line(step.error, 200)}" if step.error else "")
+def _match_line(row: AlignedStep) -> str:
+    return f"{match_text(row)}: {one_line(row.note, 160)}" if row.note else match_text(row)
 
-    def _show_origin(self, step: EvidenceStep) -> None:
-        caveats = [f"⚠ {one_line(text, 120)}" for text in step.caveats[:SHOWN_CAVEATS]]
-        more = len(step.caveats) - SHOWN_CAVEATS
-        self._caveats.show_text("\n".join([*caveats, *([f"⚠ {more} more"] if more > 0 else [])]))
-        lines = [f"rule: {one_line(step.rule, 90)}"] if step.rule else []
-        lines += [f"source: {one_line(step.source, 90)}"] if step.source else []
-        self._origin.show_text("\n".join(lines))
+
+def _step_lines(step: EvidenceStep) -> tuple[str, ...]:
+    """Return kind, target, value, assumed, error, caveats, origin: the lines of a card."""
+    kind, measure = KIND_WORDS[step.kind], measure_words(step.measure)
+    value = number(step.value, "" if isinstance(step.value, str) else one_line(step.unit, 20))
+    caveats = [f"⚠ {one_line(text, 120)}" for text in step.caveats[:SHOWN_CAVEATS]]
+    more = len(step.caveats) - SHOWN_CAVEATS
+    origin = [f"rule: {one_line(step.rule, 90)}"] if step.rule else []
+    origin += [f"source: {one_line(step.source, 90)}"] if step.source else []
+    return (
+        f"{kind} · {measure}" if measure else kind,
+        one_line(label(step.target), 100),
+        value or ("" if step.error else "no value"),
+        "≈ rule assumed" if step.assumed else "",
+        f"✗ {one_line(step.error, 200)}" if step.error else "",
+        "\n".join([*caveats, *([f"⚠ {more} more"] if more > 0 else [])]),
+        "\n".join(origin),
+    )
 
 
 def step_details(step: EvidenceStep) -> str:
     """Return all that is known of a step, a model's raw tool result too, as plain text."""
     value = number(step.value, "" if isinstance(step.value, str) else step.unit)
+    what = f"{KIND_WORDS[step.kind]} {measure_words(step.measure)} {label(step.target)}"
     lines = [
-        f"{KIND_WORDS[step.kind]} {step.measure} {label(step.target)}: {value or 'no value'}",
+        f"{what}: {value or 'no value'}",
         f"rule: {step.rule or 'not stated'}{' (assumed)' if step.assumed else ''}",
         f"source: {step.source or 'not stated'}",
         f"mask: {step.mask or 'none'}",
@@ -174,22 +180,22 @@ class EvidenceTable(QTableWidget):
 
     def show_rows(self, rows: Sequence[ShownRow]) -> None:
         """Show aligned rows; cards are reused from question to question."""
-        self._shown = tuple(rows[:MAX_ROWS])
+        before, self._shown = len(self._shown), tuple(rows[:MAX_ROWS])
         count = len(self._shown)
+        self.setUpdatesEnabled(False)
         while len(self._cards) < count:
             self._add_row()
         for place, shown in enumerate(self._shown):
-            steps = (shown.row.reference, shown.row.model)
-            for column, step in enumerate(steps):
+            for column, step in enumerate((shown.row.reference, shown.row.model)):
                 words = self._cards[place][column].show_step(step, shown, column)
                 self.item(place, column).setData(Qt.ItemDataRole.AccessibleTextRole, words)
-        for place in range(len(self._cards)):
-            self.setRowHidden(place, place >= count)
-            if place >= count:
-                self._forget(place)
+            self.setRowHidden(place, False)
+        for place in range(count, before):
+            self._forget(place)
         self._in_view = None
         self.setCurrentCell(-1, -1)
         self.fit_rows()
+        self.setUpdatesEnabled(True)
 
     def _add_row(self) -> None:
         place = self.rowCount()
@@ -201,9 +207,9 @@ class EvidenceTable(QTableWidget):
         self._cards.append(cards)
 
     def _forget(self, place: int) -> None:
-        nothing = ShownRow(AlignedStep(None, None, StepMatch.UNKNOWN), compared=False)
+        self.setRowHidden(place, True)
         for column in (REFERENCE, MODEL):
-            self._cards[place][column].show_step(None, nothing, column)
+            self._cards[place][column].forget()
             self.item(place, column).setData(Qt.ItemDataRole.AccessibleTextRole, "")
 
     def fit_rows(self) -> None:

@@ -64,7 +64,7 @@ class SearchLine(QLineEdit):
         self._completer.setWidget(self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         self.setClearButtonEnabled(True)
-        self.setPlaceholderText("Search, e.g. stage:measurement outcome:wrong")
+        self.setPlaceholderText("Search, e.g. outcome:wrong")
         self.setAccessibleName("Search the questions")
         fields = ", ".join(f"{name}:" for name in values)
         self.setToolTip(f"Words search text and id; fields: {fields} ; a - in front negates")

@@ -162,8 +162,9 @@ class Styling(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Follow a change of napari's theme or of the system's palette."""
         kinds = (QEvent.Type.StyleChange, QEvent.Type.PaletteChange, QEvent.Type.Polish)
-        if watched is self._widget and event.type() in kinds:
-            self._settled.start()
+        settled = getattr(self, "_settled", None)  # gone where Python collects us before Qt does
+        if settled is not None and event.type() in kinds:
+            settled.start()
         return False
 
     def _follow(self) -> None:

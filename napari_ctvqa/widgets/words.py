@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.cases import Level
@@ -46,6 +47,9 @@ STATUS_WORDS = {
     ChainStatus.CANNOT_CHECK: ("?", "cannot be checked", "unread"),
     ChainStatus.ASSUMED: ("≈", "agrees under an assumed rule", "unread"),
 }
+
+
+_UNIT_AT_END = re.compile(r"_(?:cm3|mm3|cm|mm)$")
 
 
 # -------------------------------------------------------------------- question
@@ -197,6 +201,12 @@ def _sign(row: AlignedStep) -> str:
     if isinstance(reference, str | None) or isinstance(model, str | None):
         return "±"
     return "+" if model > reference else "−"
+
+
+def measure_words(measure: str) -> str:
+    """Return a measurement type for people: ``"volume_cm3"`` is "volume", its value has a unit."""
+    words = _UNIT_AT_END.sub("", one_line(measure, 60)).replace("_", " ")
+    return re.sub(r"\bhu\b", "HU", words)
 
 
 def status_text(chain: EvidenceChain) -> str:

@@ -18,7 +18,7 @@ from napari_ctvqa.core.chains import (
     StepKind,
     StepMatch,
 )
-from napari_ctvqa.core.session import CaseState, MaskFocus, Session
+from napari_ctvqa.core.session import CaseState, MaskFocus, RunProgress, RunState, Session
 from napari_ctvqa.widgets.evidence_table import MODEL, REFERENCE, EvidenceTable
 from napari_ctvqa.widgets.panels.evidence import PANEL
 
@@ -129,6 +129,31 @@ def test_the_chosen_model_is_shown_and_kept(show):
     session.update(**chains())
     assert panel.findChild(QComboBox).currentData() == "Meissa-4B-oracle"
     assert "+ extra" in shown_texts(panel)
+
+
+def test_the_chosen_model_comes_back_after_a_question_it_did_not_answer(show, qtbot):
+    session = opened(**chains())
+    panel = show(session)
+    panel.choose_model("Meissa-4B-oracle")
+    state = chains()
+    del state["model_chains"]["Meissa-4B-oracle"]
+    session.update(**state)
+    assert "First difference" in shown_texts(panel)
+    session.update(**chains())
+    qtbot.waitUntil(lambda: "+ extra" in shown_texts(panel))
+
+
+def test_who_answered_just_now_is_shown(show):
+    session = opened(**chains())
+    panel = show(session)
+    live = EvidenceChain(FIRST_ID, "rules", steps()[:1], "C")
+    row = AlignedStep(None, live.steps[0], StepMatch.EXTRA)
+    session.update(
+        progress=RunProgress(RunState.RUNNING, "rules", 1, 1),
+        model_chains={**session.model_chains, "rules": live},
+        comparisons={**session.comparisons, "rules": ChainComparison((row,), 0)},
+    )
+    assert panel.findChild(QComboBox).currentData() == "rules"
 
 
 def test_one_model_needs_no_choice(show):

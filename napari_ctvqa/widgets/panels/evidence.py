@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from qtpy.QtWidgets import QComboBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_ctvqa.core.chains import AlignedStep, StepKind, StepMatch
 from napari_ctvqa.core.names import canonical, label
@@ -20,6 +28,7 @@ from napari_ctvqa.widgets.evidence_table import (
     step_details,
 )
 from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, TextBox, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, Styling
 from napari_ctvqa.widgets.words import STATUS_WORDS, case_message, status_text
@@ -46,6 +55,8 @@ class EvidencePanel(QWidget):
         self._session = session
         self._told = ("", "")
         self._rows_left_out = 0
+        self._wanted_model = ""
+        self._shown: tuple[object, ...] = ()
         Styling(self)
         self._heading = Label(role="heading", selectable=False)
         self._models = QComboBox()
@@ -90,7 +101,8 @@ class EvidencePanel(QWidget):
         buttons = QHBoxLayout()
         for button in (self._previous, self._next, self._back, self._more):
             buttons.addWidget(button, 1)
-        layout = QVBoxLayout(self)
+        body = QWidget()
+        layout = QVBoxLayout(body)
         layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
         layout.setSpacing(4)
         layout.addLayout(headings)
@@ -99,10 +111,11 @@ class EvidencePanel(QWidget):
         for part in (self._conclusion, self._details, self._focus):
             layout.addWidget(part)
         layout.addLayout(buttons)
+        fill(self, body, "Evidence")
 
     def _connect(self) -> None:
         wishes = self._session.wishes
-        self._models.activated.connect(self._show_chains)
+        self._models.activated.connect(self._model_chosen)
         self._table.wanted.connect(self._want)
         self._table.pointed.connect(self._show_details)
         self._more.toggled.connect(self._details.setVisible)
@@ -117,9 +130,12 @@ class EvidencePanel(QWidget):
         self._table.step(by)
 
     def choose_model(self, model: str) -> None:
-        """Show another model's chain."""
-        self._models.setCurrentIndex(max(0, self._models.findData(model)))
+        """Show another model's chain, on this question and on those that follow."""
+        self._wanted_model = model
         self._show_chains()
+
+    def _model_chosen(self) -> None:
+        self.choose_model(self._models.currentData() or "")
 
     def _want(self, step: EvidenceStep) -> None:
         self._session.wishes.focus_step.emit(step)
@@ -130,7 +146,12 @@ class EvidencePanel(QWidget):
         self._list_models()
         session = self._session
         model = self._models.currentData() or ""
-        chain = session.model_chains.get(model)
+        chain, comparison = session.model_chains.get(model), session.comparisons.get(model)
+        shown = (session.question, session.reference_chain, chain, comparison, session.revealed)
+        if all(a is b for a, b in zip(shown, self._shown, strict=False)) and self._shown:
+            self._show_state()
+            return
+        self._shown = shown
         rows = self._rows(model)
         self._heading.show_text("Reference" if session.revealed else HIDDEN_COLUMN)
         self._model.show_text(one_line(model, 60) if self._models.count() == 1 else "")
@@ -144,13 +165,17 @@ class EvidencePanel(QWidget):
         self._scroll_once(model, rows)
 
     def _list_models(self) -> None:
-        shown = self._models.currentData()
+        progress = self._session.progress
         models = list(self._session.model_chains)
-        if [self._models.itemData(i) for i in range(self._models.count())] != models:
+        known = [self._models.itemData(i) for i in range(self._models.count())]
+        answered_now = progress.model if progress.total == 1 else ""
+        if answered_now in models and answered_now not in known:
+            self._wanted_model = answered_now
+        if known != models:
             self._models.clear()
             for model in models:
                 self._models.addItem(one_line(model, 60), model)
-            self._models.setCurrentIndex(max(0, self._models.findData(shown)))
+        self._models.setCurrentIndex(max(0, self._models.findData(self._wanted_model)))
         self._models.setVisible(len(models) > 1)
 
     def _rows(self, model: str) -> list[ShownRow]:
@@ -206,17 +231,15 @@ class Conclusion(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("ctvqa", "card")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
         self._texts = (Label(role="heading"), Label(role="heading"))
         self._states = (Label(), Label())
-        for text, state in zip(self._texts, self._states, strict=True):
-            column = QVBoxLayout()
-            column.setSpacing(0)
-            column.addWidget(text)
-            column.addWidget(state)
-            column.addStretch(1)
-            layout.addLayout(column, 1)
+        layout = QGridLayout(self)
+        layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
+        layout.setVerticalSpacing(0)
+        for column in (REFERENCE, MODEL):
+            layout.addWidget(self._texts[column], 0, column)
+            layout.addWidget(self._states[column], 1, column)
+            layout.setColumnStretch(column, 1)
 
     def show_chains(
         self, reference: EvidenceChain | None, model: EvidenceChain | None, *, hidden: bool

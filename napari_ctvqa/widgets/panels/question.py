@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt
@@ -9,7 +10,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
     QPushButton,
-    QScrollArea,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -19,6 +19,7 @@ from napari_ctvqa.core.session import RunState
 from napari_ctvqa.widgets.answers import Answer, AnswerList, OptionList, RawRecord
 from napari_ctvqa.widgets.banner import Banner
 from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.scrolling import Scrolling
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import (
@@ -61,6 +62,7 @@ class QuestionPanel(QWidget):
         self._case = Banner()
         self._answers = AnswerList()
         self._raw = RawRecord()
+        self._tab_stops = -1
         self._build()
         self._hide.toggled.connect(self._ask_to_hide)
         self._reveal.clicked.connect(session.wishes.reveal.emit)
@@ -89,11 +91,7 @@ class QuestionPanel(QWidget):
         for part in (self._geometry, self._answers, self._raw, self._hide):
             column.addWidget(part)
         column.addStretch(1)
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(body)
-        area.setAccessibleName("Question")
+        area = Scrolling(body, "Question")
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._pages.addWidget(self._nothing)
         self._pages.addWidget(area)
@@ -153,6 +151,16 @@ class QuestionPanel(QWidget):
             for m, p in predictions.items()
         ]
         self._answers.show_answers(answers, _answers_note(session))
+        self._order_tabs()
+
+    def _order_tabs(self) -> None:
+        answers = self._answers.tab_stops()
+        if len(answers) == self._tab_stops:
+            return
+        self._tab_stops = len(answers)
+        stops = [self._reveal, *answers, *self._raw.tab_stops(), self._hide]
+        for before, after in pairwise(stops):
+            QWidget.setTabOrder(before, after)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""

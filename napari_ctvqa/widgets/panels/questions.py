@@ -25,6 +25,7 @@ from napari_ctvqa.core.where import DISAGREES, OUTCOMES, parse_where
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.question_model import DIFFERS_GLYPH, QuestionTableModel
 from napari_ctvqa.widgets.question_table import EmptyPage, QuestionTable
+from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.search_line import Facet, SearchLine, field_value, with_field
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, GLYPHS, Styling
@@ -37,11 +38,15 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.session import Session
 
-MIN_WIDTH_PX = 300
-LEGEND = (
-    f"{GLYPHS[Outcome.RIGHT]} right   {GLYPHS[Outcome.WRONG]} wrong   "
-    f"{GLYPHS[Outcome.UNREAD]} unread   {GLYPHS[Outcome.UNSCORED]} not scored   "
-    "≠ a person reads it differently"
+LEGEND = "   ".join(
+    f"{glyph}\N{NO-BREAK SPACE}{word}"
+    for glyph, word in (
+        (GLYPHS[Outcome.RIGHT], "right"),
+        (GLYPHS[Outcome.WRONG], "wrong"),
+        (GLYPHS[Outcome.UNREAD], "unread"),
+        (GLYPHS[Outcome.UNSCORED], "unscored"),
+        (DIFFERS_GLYPH, "read differently"),
+    )
 )
 
 
@@ -81,7 +86,6 @@ class QuestionsPanel(QWidget):
     # ------------------------------------------------------------------ build
 
     def _build(self) -> None:
-        self.setMinimumWidth(MIN_WIDTH_PX)
         top = QHBoxLayout()
         top.addWidget(self._open_button())
         top.addWidget(self._search, 1)
@@ -100,7 +104,8 @@ class QuestionsPanel(QWidget):
         bottom.addWidget(self._next)
         self._previous.setToolTip("Previous question of the filter (PgUp)")
         self._next.setToolTip("Next question of the filter (PgDown)")
-        layout = QVBoxLayout(self)
+        body = QWidget()
+        layout = QVBoxLayout(body)
         layout.setContentsMargins(GAP_PX, GAP_PX, GAP_PX, GAP_PX)
         layout.setSpacing(GAP_PX)
         layout.addLayout(top)
@@ -109,6 +114,7 @@ class QuestionsPanel(QWidget):
         layout.addWidget(self._pages, 1)
         layout.addWidget(self._legend)
         layout.addLayout(bottom)
+        fill(self, body, "Questions")
 
     def _open_button(self) -> QToolButton:
         button = QToolButton()

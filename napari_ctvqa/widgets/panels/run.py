@@ -6,7 +6,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -15,7 +14,6 @@ from qtpy.QtWidgets import (
     QProgressBar,
     QPushButton,
     QRadioButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -24,6 +22,7 @@ from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
 from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import FORMAT_WORDS, progress_text
@@ -105,16 +104,7 @@ class RunPanel(QWidget):
         for part in (self._bar, self._progress, self._message, self._file, self._unavailable):
             column.addWidget(part)
         column.addStretch(1)
-        self._put_in_scroll_area(body)
-
-    def _put_in_scroll_area(self, body: QWidget) -> None:
-        area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(body)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(area)
+        fill(self, body, "Run")
 
     def _connect(self) -> None:
         wishes = self._session.wishes
