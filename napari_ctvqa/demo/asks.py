@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from napari_ctvqa.demo.parameters import CaseParameters
 
 _LABELS = {
-    "kidney_left": "left kidney",
-    "kidney_right": "right kidney",
-    "gall_bladder": "gallbladder",
-    "postcava": "inferior vena cava",
+    "kidney_left": "the left kidney",
+    "kidney_right": "the right kidney",
+    "gall_bladder": "the gallbladder",
+    "pancreas_tail": "the tail of the pancreas",
+    "liver_segment_7": "segment 7 of the liver",
     "liver_lesion": "liver lesion",
     "kidney_lesion": "kidney lesion",
     "kidney_cyst": "kidney cyst",
@@ -62,8 +63,8 @@ class Ask:
 
 
 def label(structure: str) -> str:
-    """Return a structure's name for people."""
-    return _LABELS.get(structure, structure.replace("_", " "))
+    """Return a structure's name inside a sentence, with its article where it takes one."""
+    return _LABELS.get(structure, f"the {structure}")
 
 
 def parent(mask: str) -> str:
@@ -150,7 +151,7 @@ class Asker:
         return self._number(
             "organ volume measurement",
             f"volume:{organ}",
-            f"What is the volume of the {label(organ)} in cm³?",
+            f"What is the volume of {label(organ)} in cm³?",
             value,
             [*near, value * 0.72, value * 1.31, value * 1.62],
             organ=organ,
@@ -165,7 +166,7 @@ class Asker:
         return self._number(
             "organ HU measurement",
             f"hu:{organ}",
-            f"What is the mean HU value of the {label(organ)}?",
+            f"What is the mean HU value of {label(organ)}?",
             value,
             [*near, value * 0.76, value * 1.22, value * 1.4],
             organ=organ,
@@ -367,7 +368,7 @@ class Asker:
         return self._number(
             "lesion count by location",
             f"count-in:{part}",
-            f"How many {label(mask)} instances lie in the {label(part)}?",
+            f"How many {label(mask)} instances lie in {label(part)}?",
             number,
             [0, 1, 2, 4],
             organ=parent(mask),
@@ -394,7 +395,7 @@ class Asker:
         return self._yes_no(
             "organ enlargement",
             f"enlarged:{organ}",
-            f"Is the {label(organ)} enlarged?",
+            f"Is {label(organ)} enlarged?",
             values.volume_cm3(self.case, organ) > limit_cm3,
             organ=organ,
             rule=rule,

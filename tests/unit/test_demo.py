@@ -512,7 +512,7 @@ def test_counts_by_place_and_segment_comparison(made: Demo) -> None:
         expected = "Both" if a == b else f"Segment {more} has more"
         assert question["answer"].startswith(expected)
     asked = {q["question"]: q["answer"] for q in made.asked("lesion count by location")}
-    assert asked["How many liver lesion instances lie in the liver segment 7?"] == str(counts[6])
+    assert asked["How many liver lesion instances lie in segment 7 of the liver?"] == str(counts[6])
 
 
 def test_outlier_and_asymmetry(made: Demo) -> None:
