@@ -42,7 +42,9 @@ def file_slice_text(grid: Grid, axis: int, index: int) -> str:
     """Return ``"file k 55 (from 0)"``, or that the picture was resampled and has none."""
     if grid.file is None:
         return "resampled for display, no file slice"
-    file_axis, file_index = grid.file_slice(axis, index)
+    found = grid.file_slice(axis, index)
+    assert found is not None  # only a resampled grid has no file slices
+    file_axis, file_index = found
     return f"file {_FILE_AXES[file_axis]} {file_index} (from 0)"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import (
     QApplication,
     QComboBox,
@@ -24,7 +25,9 @@ from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.core.windows import presets
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
+from napari_ctvqa.widgets.overlays import Overlays
 from napari_ctvqa.widgets.panels import evidence, question, questions, run
+from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
 
@@ -78,6 +81,10 @@ class App(QObject):
         self._add_docks(dock_questions)
         self.window: QMainWindow = self.panels["Evidence"].window()
         self.setParent(self.window)
+        canvas = self.window.centralWidget().findChild(QOpenGLWidget)
+        self.overlays = Overlays(viewer, self.layers, canvas)
+        self.probe = ProbeStrip(viewer, self.layers, canvas)
+        self._add_probe()
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
         self.shortcuts = Shortcuts(self.window, self._actions())
@@ -108,6 +115,15 @@ class App(QObject):
         bar.setTitleBarWidget(QWidget())
         bar.hide()
         self.session.problem_changed.connect(self._show_banner)
+
+    def _add_probe(self) -> None:
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        self.window.setCorner(Qt.Corner.BottomLeftCorner, left)
+        self.window.setCorner(Qt.Corner.BottomRightCorner, right)
+        strip = self.viewer.window.add_dock_widget(
+            self.probe, name="Under the pointer", area="bottom", add_vertical_stretch=False
+        )
+        strip.setTitleBarWidget(QWidget())
 
     def _show_banner(self) -> None:
         dock = dock_of(self.banner)
@@ -143,9 +159,14 @@ class App(QObject):
         return [d for d in self.window.findChildren(QDockWidget) if d.objectName() in names]
 
     def show_napari_docks(self, shown: bool) -> None:
-        """Show or hide napari's layer list and controls."""
+        """Show or hide napari's layer list, layer controls and status line.
+
+        The status line speaks of napari's world coordinates, which are not the patient's; the
+        strip under the picture has those.
+        """
         for dock in self.napari_docks():
             dock.setVisible(shown)
+        self.window.statusBar().setVisible(shown)
 
     # ------------------------------------------------------------------ keys
 
@@ -223,6 +244,8 @@ class App(QObject):
         """Stop all work; called when the window goes."""
         self.stop_playing()
         self.coordinator.close()
+        self.probe.close_probe()
+        self.overlays.close()
         self.layers.close()
 
 

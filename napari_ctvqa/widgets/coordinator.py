@@ -30,8 +30,7 @@ from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.extensions import models
-from napari_ctvqa.io.case_shelf import CaseShelf
-from napari_ctvqa.io.reader import open_steps
+from napari_ctvqa.io.case_cache import CaseCache
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
 from napari_ctvqa.runners.opening import Opened, open_path
 from napari_ctvqa.widgets.background import Job
@@ -98,7 +97,7 @@ class Coordinator(QObject):
         self._pending_focus: str | None = None
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
-        self._shelf = CaseShelf()
+        self._cases = CaseCache()
         wishes = session.wishes
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (wishes.open_path, self.open),
@@ -132,6 +131,7 @@ class Coordinator(QObject):
         for job in self._jobs.values():
             job.cancel()
         self._jobs.clear()
+        self._cases.close()
 
     # ------------------------------------------------------------------ jobs
 
@@ -172,7 +172,7 @@ class Coordinator(QObject):
     @property
     def busy(self) -> bool:
         """Return whether anything asked for is still being read, computed or answered."""
-        return bool(set(self._jobs) - {"prefetch"})
+        return bool(self._jobs)
 
     def _show_problem(self, error: BaseException) -> None:
         if not isinstance(error, CtvqaError):
@@ -209,9 +209,8 @@ class Coordinator(QObject):
 
     def _open(self, request: _OpenRequest) -> None:
         self._pending_focus = None
-        for slot in ("case", "chains", "live", "batch", "prefetch"):
+        for slot in ("case", "chains", "live", "batch"):
             self._cancel(slot)
-        self._shelf.clear()
         self.session.update(
             case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
         )
@@ -370,14 +369,6 @@ class Coordinator(QObject):
         if self.session.case is not None and self._case_key == question.case_id:
             self._compute_chains()
             return
-        kept = self._shelf.get(question.case_id)
-        if kept is not None:
-            self._cancel("case")
-            self._case_key = question.case_id
-            self.session.update(focus=None, focused_step=None)
-            self._show_case(kept)
-            self._prefetch()
-            return
         assert self.opened is not None
         try:
             files = self.opened.case_files(question.case_id)
@@ -412,7 +403,6 @@ class Coordinator(QObject):
     # ------------------------------------------------------------------ case
 
     def _read_case(self, key: str, files: CaseFiles, first: tuple[str, ...]) -> None:
-        self._cancel("prefetch")
         self._case_key = key
         self.session.update(
             case=None,
@@ -423,10 +413,10 @@ class Coordinator(QObject):
         )
         self._start(
             "case",
-            open_steps(files, first=first),
+            self._cases.open_steps(files, first=first),
             self._show_case,
             self._case_failed,
-            self._prefetch,
+            self._read_ahead,
         )
 
     def _case_failed(self, error: BaseException) -> None:
@@ -438,30 +428,19 @@ class Coordinator(QObject):
     def _show_case(self, case: Case) -> None:
         message = "" if case.complete else f"{len(case.masks)} masks read …"
         state = CaseState.READY if case.complete else CaseState.CT_SHOWN
-        if case.complete:
-            self._shelf.put(self._case_key, case)
         self.session.update(case=case, case_state=state, case_message=message)
         self._compute_chains()
 
-    def _prefetch(self) -> None:
+    def _read_ahead(self) -> None:
         """Read the next case that the filter shows, so that going on takes no waiting."""
         key = self._next_case_key()
-        if key is None or key in self._shelf or self.opened is None:
+        if key is None or self.opened is None:
             return
         try:
             files = self.opened.case_files(key)
         except CtvqaError:
             return  # told when the reader gets there
-        self._start(
-            "prefetch",
-            open_steps(files),
-            partial(self._keep_prefetched, key),
-            lambda error: logger.info("%s was not prefetched: %s", key, error),
-        )
-
-    def _keep_prefetched(self, key: str, case: Case) -> None:
-        if case.complete:
-            self._shelf.put(key, case)
+        self._cases.read_ahead(files)
 
     def _next_case_key(self) -> str | None:
         session = self.session

@@ -175,14 +175,16 @@ def test_another_case_is_read_and_shown(app):
     assert app.session.reference_chain.question_id == app.session.question.id
 
 
-def test_the_next_case_is_prefetched_and_shown_at_once(app):
-    assert wait_until(lambda: "prefetch" not in app.coordinator._jobs)
-    following = app.coordinator._next_case_key()
-    assert following in app.coordinator._shelf
+def test_a_case_seen_before_is_not_read_again(app):
+    before, row = app.session.case, app.session.row
     ids = app.session.questions.frame["case"]
-    app.session.wishes.select_row.emit(int((ids == following).to_numpy().argmax()))
-    assert app.session.case_state is CaseState.READY
-    assert app.layers.case.case_id == app.session.question.case_id
+    other = int((ids != app.session.question.case_id).to_numpy().argmax())
+    app.session.wishes.select_row.emit(other)
+    settle(app)
+    assert app.session.case is not before
+    app.session.wishes.select_row.emit(row)
+    settle(app)
+    assert app.session.case is before
 
 
 def test_a_case_that_is_not_there_is_said_and_the_next_one_opens(app, tmp_path):
