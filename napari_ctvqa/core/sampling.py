@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ctvqa.core.cases import Region
+from napari_ctvqa.core.geometry import SAME_GRID_VOXELS
 from napari_ctvqa.core.regions import region_of
 
 if TYPE_CHECKING:
@@ -26,19 +27,45 @@ def resample_region(region: Region, onto: Grid) -> Region:
     if box is None:
         return Region(onto, None, None, 0)
     matrix = region.grid.affine_ras_to_zyx @ onto.affine_zyx_to_ras
-    start = np.array([s.start for s in region.box_zyx])
-    inside = np.zeros([s.stop - s.start for s in box], dtype=bool)
-    rest = np.stack(
+    turned = matrix[:3, :3] - np.diag(np.diag(matrix[:3, :3]))
+    if np.abs(turned).max() * max(onto.shape_zyx) < SAME_GRID_VOXELS:
+        inside = _nearest_along_axes(region, box, matrix)
+    else:
+        inside = _nearest(region, box, matrix)
+    return region_of(inside, onto, (box[0].start, box[1].start, box[2].start))
+
+
+def _nearest_along_axes(region: Region, box: BoxZYX, matrix: Affine) -> npt.NDArray[np.bool_]:
+    """Return the box filled from a region whose axes run along the box's: one index an axis."""
+    assert region.box_zyx is not None and region.crop_zyx is not None
+    inside = np.zeros([part.stop - part.start for part in box], dtype=bool)
+    at, index = [], []
+    for axis, (part, own) in enumerate(zip(box, region.box_zyx, strict=True)):
+        source = matrix[axis, axis] * np.arange(part.start, part.stop) + matrix[axis, 3]
+        nearest = np.floor(source + 0.5).astype(np.intp) - own.start
+        valid = (nearest >= 0) & (nearest < own.stop - own.start)
+        at.append(np.flatnonzero(valid))
+        index.append(nearest[valid])
+    inside[np.ix_(*at)] = region.crop_zyx[np.ix_(*index)]
+    return inside
+
+
+def _nearest(region: Region, box: BoxZYX, matrix: Affine) -> npt.NDArray[np.bool_]:
+    """Return the box filled voxel by voxel, a slice at a time to bound the memory."""
+    assert region.box_zyx is not None and region.crop_zyx is not None
+    inside = np.zeros([part.stop - part.start for part in box], dtype=bool)
+    start = np.array([part.start for part in region.box_zyx])
+    size = np.array(region.crop_zyx.shape)
+    plane = np.stack(
         np.meshgrid(*(np.arange(s.start, s.stop) for s in box[1:]), indexing="ij"), axis=-1
     )
-    size = np.array(region.crop_zyx.shape)
     for row, z in enumerate(range(box[0].start, box[0].stop)):
-        source = rest @ matrix[:3, 1:3].T + (matrix[:3, 0] * z + matrix[:3, 3])
+        source = plane @ matrix[:3, 1:3].T + (matrix[:3, 0] * z + matrix[:3, 3])
         index = np.floor(source + 0.5).astype(np.intp) - start
         valid = ((index >= 0) & (index < size)).all(axis=-1)
-        at = index[valid]
-        inside[row][valid] = region.crop_zyx[at[:, 0], at[:, 1], at[:, 2]]
-    return region_of(inside, onto, (box[0].start, box[1].start, box[2].start))
+        found = index[valid]
+        inside[row][valid] = region.crop_zyx[found[:, 0], found[:, 1], found[:, 2]]
+    return inside
 
 
 def resample_linear(
