@@ -5,7 +5,8 @@ import pytest
 
 from napari_ctvqa.core import sampling
 from napari_ctvqa.core.geometry import Grid
-from napari_ctvqa.core.sampling import region_of, resample_linear, resample_region
+from napari_ctvqa.core.regions import region_of
+from napari_ctvqa.core.sampling import resample_linear, resample_region
 
 
 def grid(shape, spacing=(1.0, 1.0, 1.0), origin=(0.0, 0.0, 0.0), degrees=0.0):
