@@ -337,6 +337,8 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
         stderr=subprocess.PIPE,
         env=environment,
         text=True,
+        # A shell that runs the tests in the background makes its children ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     while not (partial.exists() and partial.stat().st_size > 20_000):
