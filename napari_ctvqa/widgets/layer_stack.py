@@ -20,7 +20,7 @@ from napari_ctvqa.core.windows import SLIDER_RANGE_HU
 from napari_ctvqa.widgets.label_styles import StyledLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import napari
     import numpy.typing as npt
@@ -143,16 +143,17 @@ class LayerStack:
     def empty(self, name: str) -> None:
         """Leave nothing of the former case in a layer: neither memory nor a part in the extent."""
         layer = self._layers.get(name)
-        if layer is None:
+        if layer is None or layer.data.size == 1:
             return
         one_voxel = np.zeros((1, 1, 1), np.uint8)
         data = one_voxel if name == CT else StyledLabels(one_voxel, {}, _NO_LOOK)
         self._swap(layer, data, layer.scale, _ORIGIN)
 
-    def empty_all(self) -> None:
-        """Leave nothing of the former case in any layer."""
+    def empty_all(self, *, keep: Collection[str] = ()) -> None:
+        """Leave nothing of the former case in any layer but those to ``keep``."""
         for name in self._layers:
-            self.empty(name)
+            if name not in keep:
+                self.empty(name)
 
     def drawn(self, name: str) -> StyledLabels | None:
         """Return the labels that a layer shows, None where it shows none."""
@@ -195,16 +196,15 @@ class LayerStack:
     def _swap(
         self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
     ) -> None:
-        """Give a layer other data; hidden meanwhile, so that it is sliced once, not five times."""
-        shown = layer.visible
-        layer.visible = False
+        """Give a layer other data and place; what stays the same is not set, as napari counts it."""
+        if not np.array_equal(layer.scale, scale):
+            layer.scale = scale
+        if not np.array_equal(layer.translate, corner_mm):
+            layer.translate = corner_mm
         layer.data = data
-        layer.scale = scale
-        layer.translate = corner_mm
         if colormap is not None:
             layer.colormap = colormap
         layer.editable = False  # napari makes a layer editable again with new data
-        layer.visible = shown
 
     def _add(self, name: str, layer: Any) -> None:
         layer.editable = False

@@ -313,6 +313,8 @@ class CaseLayers:
         same_volume = before is not None and case is not None and case.volume is before.volume
         if before is not None and not same_volume:
             self._leave(before)
+            # What the next case draws anyway is not emptied first: each swap costs napari 30 ms.
+            self.stack.empty_all(keep=() if case is None else (CT, *_GROUPS))
         self._case = case
         if case is not None:
             if not same_volume:
@@ -333,7 +335,6 @@ class CaseLayers:
         self._extra.clear()
         self.focused = None
         self.stack.step_back(None)
-        self.stack.empty_all()
 
     def _arrive(self, case: Case) -> None:
         """Go to where the reader last was in this case, else to its middle."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.components.overlays import TextOverlay
 from qtpy.QtCore import QObject, QTimer
+from qtpy.QtOpenGLWidgets import QOpenGLWidget
 
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.names import label
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import napari
-    from qtpy.QtWidgets import QWidget
+    from qtpy.QtWidgets import QMainWindow, QWidget
 
     from napari_ctvqa.core.cases import GeometryWarning
     from napari_ctvqa.widgets.layers import CaseLayers
@@ -204,6 +205,18 @@ class Overlays(QObject):
                 hidden_rows=more,
             )
         )
+
+
+def canvas_of(window: QMainWindow) -> QWidget:
+    """Return the widget that napari draws its picture on: the OpenGL one in the window's middle.
+
+    Raises LookupError in a window that has none.
+    """
+    found = window.centralWidget().findChild(QOpenGLWidget)
+    if found is None:
+        raise LookupError("this window has no picture")
+    canvas: QWidget = found
+    return canvas
 
 
 def _geometry_lines(level: Level) -> tuple[str, ...]:

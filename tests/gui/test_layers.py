@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QApplication
 from view_cases import (
     ORDERS,
     case_of,
+    go_through,
     iou,
     mask_of,
     on_canvas,
@@ -42,12 +43,6 @@ def layers(viewer, session):
 
 def settled_size(viewer):
     return picture(viewer).shape[:2]
-
-
-def go_through(layers, mask):
-    """Go to the middle of a mask along all three axes."""
-    for axis, part in enumerate(mask.region.box_zyx):
-        layers.go_to(axis, (part.start + part.stop - 1) // 2)
 
 
 # ------------------------------------------------------------------- hanging

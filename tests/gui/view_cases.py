@@ -135,3 +135,9 @@ def whole(mask):
 
 def iou(a, b):
     return (a & b).sum() / max((a | b).sum(), 1)
+
+
+def go_through(layers, mask):
+    """Go to the middle of a mask along all three axes."""
+    for axis, part in enumerate(mask.region.box_zyx):
+        layers.go_to(axis, (part.start + part.stop - 1) // 2)
