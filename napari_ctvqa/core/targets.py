@@ -339,7 +339,7 @@ def why_missing(case: Case, target: str) -> str:
     if lacking and len(lacking) < len(names.parts_of(target)):
         return f"no mask for {target}: {_listed(lacking)} is missing"
     if unread and not any(s in case.masks for s in unread):
-        return f"no mask for {target}: its file was not read"
+        return f"no mask for {target}: its file {'was not' if case.complete else 'is not yet'} read"
     return f"no mask for {target}"
 
 

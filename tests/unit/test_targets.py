@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from evidence_cases import case, grid, question
@@ -185,6 +187,8 @@ def test_a_file_that_was_not_read_is_not_called_absent():
     given = case({}, on=grid(SHAPE), files=["spleen"])
     assert resolve(given, "spleen").missing == "no mask for spleen: its file was not read"
     assert resolve(given, "liver").missing == "no mask for liver"
+    loading = replace(given, complete=False)
+    assert resolve(loading, "spleen").missing == "no mask for spleen: its file is not yet read"
 
 
 def test_lesions_of_an_organ_and_of_one_of_a_pair():
