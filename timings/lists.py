@@ -43,15 +43,16 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def parse(files: Iterable[Path]) -> None:
-    """The peer: read the bytes and call json.loads, line by line for JSON lines."""
+def parse(files: Iterable[Path]) -> list[object]:
+    """The peer: read the bytes and call json.loads, line by line for JSON lines; keep the data."""
+    data: list[object] = []
     for file in files:
         content = file.read_bytes()
         if file.suffix == ".jsonl":
-            for line in content.splitlines():
-                json.loads(line)
+            data.append([json.loads(line) for line in content.splitlines()])
         else:
-            json.loads(content)
+            data.append(json.loads(content))
+    return data
 
 
 def load(folder: Path) -> tuple[int, list[Path]]:

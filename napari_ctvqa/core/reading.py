@@ -262,6 +262,11 @@ def _last_statement(body: str) -> str:
 _LEAD_YES_NO = re.compile(
     r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))(\s*(?:[^\w\s]|\n|\Z))?", re.IGNORECASE
 )
+_TRAIL_YES_NO = re.compile(
+    r"(?:[:,–—-]|\b(?:is|be|so|therefore|thus|hence|say|a|definitely|clearly|probably|likely))\s+"
+    r"[\"'(]*(yes|no)[\"')]*\s*[.!]?\s*\Z",
+    re.IGNORECASE,
+)
 _SHORT = {
     "present": "yes", "positive": "yes", "absent": "no", "negative": "no", "none": "no",
     "not present": "no", "not visible": "no", "not seen": "no", "not detected": "no",
@@ -315,6 +320,9 @@ def read_yes_no(text: str, question: str = "") -> Reading:
         # "No." is an answer; "No evidence …" is one only where the rest says nothing else.
         if lead and (lead[2] is not None or not doubtful):
             return Reading(_YES_NO[lead[1].lower()], how)
+    trailing = _TRAIL_YES_NO.search(body)
+    if trailing:
+        return Reading(_YES_NO[trailing[1].lower()], "ends with it")
     short = _SHORT.get(normalise(body))
     if short and not inverted:
         return Reading(short, "says so")

@@ -135,3 +135,19 @@ def test_an_empty_set_has_no_rows():
     empty = QuestionSet("x", Path("x"), frame, lambda row: None)
     for text in ("", "a", "stage:b", "outcome:right"):
         assert parse_where(text).rows(empty).tolist() == []
+
+
+def test_rare_and_frequent_words_are_found_alike_in_many_rows():
+    texts = [f"row {i} common" + (" ü≥needle" if i % 997 == 5 else "") for i in range(5000)]
+    frame = pd.DataFrame({"id": [str(i) for i in range(5000)], "case": "", "stage": "",
+                          "subtype": "", "text": texts})  # fmt: skip
+    many = QuestionSet("x", Path("x"), frame, lambda row: None)
+
+    def plainly(word):
+        return [i for i, t in enumerate(texts) if word in f"{i}\n{t}".lower()]
+
+    for word in ("needle", "≥n", "common", "row 4999", "4998", "absent", "e"):
+        assert parse_where(f'"{word}"').rows(many).tolist() == plainly(word)
+        others = sorted(set(range(5000)) - set(plainly(word)))
+        assert parse_where(f'-"{word}"').rows(many).tolist() == others
+    assert parse_where('common needle -"row 5 "').rows(many).tolist() == plainly("needle")[1:]
