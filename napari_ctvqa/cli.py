@@ -39,11 +39,25 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def speaks_utf8() -> bool:
+    """Return whether stdout takes every character."""
+    return (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf8")
+
+
+def write_out(text: str) -> None:
+    """Write to stdout; a character that it cannot take is written as its escape.
+
+    Half a surrogate pair, which JSON allows in a text, would otherwise end the output.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
 def report(error: CtvqaError, *, as_json: bool) -> None:
     """Write the error: one line on stderr, or JSON on stdout."""
     if as_json:
         body = {"code": error.code, "message": error.message, "hint": error.hint}
-        sys.stdout.write(json.dumps({"error": body}, ensure_ascii=False) + "\n")
+        write_out(json.dumps({"error": body}, ensure_ascii=not speaks_utf8()) + "\n")
     else:
         sys.stderr.write(f"napari-ctvqa: {one_line(str(error))}\n")
 

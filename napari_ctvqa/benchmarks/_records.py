@@ -15,7 +15,7 @@ import pandas as pd
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import Prediction
-from napari_ctvqa.io.json_files import Rows, head_text, read_csv, read_json_lines
+from napari_ctvqa.io.json_files import head_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,11 +118,6 @@ def _head_keys(path: Path, changed_ns: int, size: int) -> frozenset[str]:
 def is_json(path: Path) -> bool:
     """Return whether a file's content begins as JSON does."""
     return head_text(path, 4096).lstrip("\ufeff \t\r\n").startswith(("{", "["))
-
-
-def read_table(path: Path) -> Rows:
-    """Read JSON lines or CSV, by content. Raises InputFileError."""
-    return read_json_lines(path) if is_json(path) else read_csv(path)
 
 
 def read_only(record: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from napari_ctvqa.benchmarks._records import (
 )
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.core.records import Prediction, Run
-from napari_ctvqa.io.json_files import Row, Rows, is_lines, parse_json, read_json_lines, read_text
+from napari_ctvqa.io.json_files import Row, Rows, is_lines, json_lines, parse_json, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,7 @@ def _result_data(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the file's object with ``results`` a list of objects, and problems."""
     text = read_text(path)
     if is_lines(text):
-        lines = read_json_lines(path)
+        lines = json_lines(text, path)
         return {"results": [row.values for row in lines.rows]}, lines.problems
     data = parse_json(text, path)
     if isinstance(data, list):

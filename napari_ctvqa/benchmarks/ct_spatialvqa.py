@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from napari_ctvqa.benchmarks._records import (
     read_only,
     shortened,
 )
-from napari_ctvqa.benchmarks._result_file import holds_run, read_run
+from napari_ctvqa.benchmarks._result_file import holds_run, objects, read_run
 from napari_ctvqa.benchmarks._text_metrics import METRICS, text_metrics
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.core.records import (
@@ -34,19 +35,23 @@ from napari_ctvqa.core.records import (
 )
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import (
+    Rows,
     files_in,
     is_file,
     is_folder,
     is_lines,
+    json_lines,
     parse_json,
+    read_csv,
     read_json,
-    read_json_lines,
     read_text,
 )
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import CaseFiles
     from napari_ctvqa.core.questions import QuestionSet
+
+logger = logging.getLogger(__name__)
 
 _STEM = "spatial_qa_filtered_full"
 _QUESTION_PLACES = ("dataset/ct_spatialvqa", "", "QA_generation", "benchmarking/eval_scripts/"
@@ -58,6 +63,10 @@ _PREDICTION_PLACES = ("benchmarking/reports/predictions", "reports/predictions",
 _CATEGORY_ALIASES = {"Medial-Lateral Orientation": "Medial-Lateral Orientation (Centricity)"}
 _VOLUMES = (".nii.gz", ".npy", ".npz", ".nii")
 _TAIL = re.compile(r"(?:\s*(?:#{2,}|</s>|<\|[^|>]*\|>))+\s*\Z")
+_REPORT = "report (validation_reports_output.json)"
+"""Key under which a record shows the report that its question was made from."""
+_MATRIX_VOTES = {"0.00": 0, "0.33": 1, "0.66": 2, "1.00": 3}
+_COUNTED = (Outcome.RIGHT, Outcome.WRONG)
 _STORED_ONLY = ("sbert_cosine", "meteor")
 
 
@@ -84,9 +93,13 @@ class _Pairs:
         self.records: list[Mapping[str, Any]] = []
         self.answers: list[str] = []
         self.categories: list[tuple[str, ...]] = []
+        self.reports: Mapping[str, Any] = {}
 
     def __call__(self, row: int) -> Question:
         record = self.records[row]
+        report = self.reports.get(self.table.cases[row])
+        if report is not None:
+            record = {**record, _REPORT: report}
         return Question(
             id=self.table.ids[row],
             case_id=self.table.cases[row],
@@ -105,6 +118,7 @@ class CTSpatialVQA:
 
     name = "ct_spatialvqa"
     title = "CT-SpatialVQA"
+    score_titles = ("Jury as published", "Jury aligned by content")
 
     # ----------------------------------------------------------------------------- recognising
 
@@ -140,6 +154,7 @@ class CTSpatialVQA:
         problems: list[str] = []
         notes = {"questions_from": str(file)}
         labels = _Categories(_category_file(path, file), problems)
+        pairs.reports = _reports(path, file, problems)
         counts: dict[str, int] = defaultdict(int)
         for case, record in _records(file, problems):
             index = counts[case]
@@ -192,9 +207,7 @@ class CTSpatialVQA:
         Whether another wording states the same finding is what the judges are for.
         """
         del question, answer_format
-        text = "" if prediction.failed else clean(prediction.raw_text)
-        ours = Outcome.UNSCORED if text else Outcome.UNREAD
-        return Score(ours, text, ours, text)
+        return _without_jury(prediction, None)
 
     def scores(
         self,
@@ -205,16 +218,16 @@ class CTSpatialVQA:
     ) -> Mapping[str, Score]:
         """Score a run by its jury: official by position, as published; ours aligned by content.
 
-        Without three judge files each answer is scored alone (see ``score``).
+        Where a judge's file is missing the official outcome is the one stored in the benchmark's
+        correctness matrix, if that has it, and ours is open.
         """
+        del answer_format
         known = {k: p for k, p in run.predictions.items() if k in questions.row_of}
         panel = _Panel.of(run, judges)
-        if panel is None or panel.missing:
-            return {
-                key: self.score(questions.by_id(key), prediction, answer_format)
-                for key, prediction in known.items()
-            }
-        return panel.scores(known)
+        if panel is not None and not panel.missing:
+            return panel.scores(known)
+        published = _published_votes(run)
+        return {key: _without_jury(p, published.get(key)) for key, p in known.items()}
 
     def metrics(
         self, questions: QuestionSet, run: Run, answer_format: AnswerFormat, **options: Any
@@ -266,6 +279,21 @@ def _category_file(path: Path, questions: Path) -> Path | None:
     return next((file for file in files if is_file(file) and file != questions), None)
 
 
+def _reports(path: Path, questions: Path, problems: list[str]) -> Mapping[str, Any]:
+    """Return the report text behind each case's questions, where the folder has it."""
+    roots = dict.fromkeys((_root(path), _root(questions)))
+    files = (root / "QA_generation" / "validation_reports_output.json" for root in roots)
+    file = next((file for file in files if is_file(file)), None)
+    if file is None:
+        return {}
+    try:
+        data = read_json(file)
+    except InputFileError as error:
+        problems.append(f"Reports are not shown: {error}")
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
 def _holds_questions(path: Path) -> bool:
     if not is_json(path):
         return False
@@ -281,7 +309,7 @@ def _records(file: Path, problems: list[str]) -> Iterator[tuple[str, Mapping[str
     """Yield (case id, record) from the nested JSON or from JSON lines."""
     text = read_text(file)
     if is_lines(text):
-        rows = read_json_lines(file)
+        rows = json_lines(text, file)
         problems += rows.problems
         for row in rows.rows:
             case = as_text(row.values.get("case_id"))
@@ -418,8 +446,15 @@ def _model_of(path: Path) -> str:
     return re.sub(r"_predictions(?:_full)?\Z", "", path.stem)
 
 
+def _prediction_rows(path: Path) -> Rows:
+    text = read_text(path)
+    if not text.lstrip("\ufeff \t\r\n").startswith("["):
+        return json_lines(text, path)
+    return objects(parse_json(text, path), path, "prediction")
+
+
 def _prediction_run(path: Path, questions: QuestionSet) -> Run:
-    rows = read_json_lines(path)
+    rows = _prediction_rows(path)
     alignment = _Alignment(questions)
     model = _model_of(path)
     ids: list[str] = []
@@ -536,6 +571,33 @@ class _Panel:
         }  # fmt: skip
 
 
+def _without_jury(prediction: Prediction, published: int | None) -> Score:
+    """Return a score by the published votes alone; the text itself is not judged here."""
+    text = "" if prediction.failed else clean(prediction.raw_text)
+    ours = Outcome.UNSCORED if text else Outcome.UNREAD
+    if published is None:
+        return Score(ours, text, ours, text)
+    return Score(_outcome(published), f"{_votes(published)}, as published", ours, text)
+
+
+def _published_votes(run: Run) -> dict[str, int]:
+    """Return votes for right by question id from the benchmark's correctness matrix."""
+    file = _reports_folder(run) / "metrics" / "correctness_matrix_avg3.csv"
+    if not run.path or not is_file(file):
+        return {}
+    try:
+        rows = read_csv(file).rows
+    except InputFileError as error:
+        logger.warning("published outcomes are not shown: %s", error)
+        return {}
+    means = ((row.values.get("question_id", ""), row.values.get(run.model, "")) for row in rows)
+    return {key: _MATRIX_VOTES[mean] for key, mean in means if mean in _MATRIX_VOTES}
+
+
+def _reports_folder(run: Run) -> Path:
+    return Path(run.path).parent.parent
+
+
 def _outcome(votes: int | None) -> Outcome:
     if votes is None:
         return Outcome.UNSCORED
@@ -554,10 +616,11 @@ def _stored(run: Run, name: str) -> Any:
     """Return a stored metrics file of the benchmark's reports, or None."""
     if not run.path:
         return None
-    file = Path(run.path).parent.parent / "metrics" / name
+    file = _reports_folder(run) / "metrics" / name
     try:
         return read_json(file) if is_file(file) else None
-    except InputFileError:
+    except InputFileError as error:
+        logger.warning("stored metrics are not shown: %s", error)
         return None
 
 
@@ -594,8 +657,12 @@ def _stored_text_metrics(run: Run) -> dict[str, Any]:
 def _category_accuracy(
     questions: QuestionSet, scores: Mapping[str, Score], panel: _Panel | None
 ) -> dict[str, Any]:
-    """Return official and aligned accuracy by category; a question without a value counts wrong."""
-    if panel is None or panel.jury is None:
+    """Return official and aligned accuracy by category; a question without a value counts wrong.
+
+    Without a jury the official figure is that of the published outcomes, if there are any.
+    """
+    judged = panel is not None and panel.jury is not None
+    if not judged and not any(s.official in _COUNTED for s in scores.values()):
         return {}
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for question in questions:
@@ -607,7 +674,12 @@ def _category_accuracy(
                 total[1] += score.official is Outcome.RIGHT
                 total[2] += score.ours is Outcome.RIGHT
     return {
-        name: {"count": n, "official": official / n, "aligned": aligned / n}
+        name: {
+            "count": n,
+            "official": official / n,
+            "aligned": aligned / n if judged else None,
+            **({} if judged else {"note": "published outcomes, not recomputed"}),
+        }
         for name, (n, official, aligned) in sorted(totals.items())
     }
 

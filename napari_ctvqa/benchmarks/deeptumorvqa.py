@@ -49,9 +49,9 @@ from napari_ctvqa.io.json_files import (
     is_file,
     is_folder,
     is_lines,
+    json_lines,
     parse_json,
     read_csv,
-    read_json_lines,
     read_text,
 )
 
@@ -356,7 +356,7 @@ def _question_rows(path: Path) -> Rows:
         return read_csv(path)
     text = read_text(path)
     if is_lines(text):
-        return read_json_lines(path)
+        return json_lines(text, path)
     data = parse_json(text, path)
     if isinstance(data, dict) and not isinstance(data.get("questions"), list):
         if "question" not in data and "mc_question" not in data:
@@ -413,16 +413,19 @@ def _missing(record: Mapping[str, Any], keys: Mapping[str, str]) -> Iterator[str
 
 def _conversations(path: Path) -> Rows:
     text = read_text(path)
+    lines = is_lines(text) or path.suffix == ".jsonl"
     rows = (
-        read_json_lines(path)
-        if is_lines(text) or path.suffix == ".jsonl"
+        json_lines(text, path)
+        if lines
         else objects(_listed(parse_json(text, path)), path, "conversation")
     )
     good = [row for row in rows.rows if isinstance(row.values.get("conversations"), list)]
-    lacking = (
-        [row.line for row in rows.rows if row not in good] if len(good) < len(rows.rows) else []
-    )
-    problems = [f"{path}: line {line} lacks the key conversations (a list)." for line in lacking]
+    kept = {row.line for row in good}
+    problems = [
+        f"{path}: line {row.line} lacks the key conversations (a list)."
+        for row in rows.rows
+        if row.line not in kept
+    ]
     return Rows(good, (*rows.problems, *problems))
 
 

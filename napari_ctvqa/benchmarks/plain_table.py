@@ -25,7 +25,6 @@ from napari_ctvqa.benchmarks._records import (
     is_json,
     patient,
     read_only,
-    read_table,
     shortened,
     value_of,
 )
@@ -45,7 +44,16 @@ from napari_ctvqa.core.records import (
 )
 from napari_ctvqa.core.scoring import close_enough, disagreeing, parse_options, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
-from napari_ctvqa.io.json_files import Rows, files_in, is_folder, is_lines, parse_json, read_text
+from napari_ctvqa.io.json_files import (
+    Rows,
+    files_in,
+    is_folder,
+    is_lines,
+    json_lines,
+    parse_json,
+    read_csv,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import CaseFiles
@@ -85,6 +93,7 @@ class PlainTable:
     title = "Plain table"
     generic = True
     """Gives way to any benchmark that recognises a file by its own keys."""
+    score_titles = ("Plain comparison", "As a person reads it")
 
     def recognises(self, path: Path) -> bool:
         """Return whether PATH is such a table, or a folder that holds one; never raises."""
@@ -298,12 +307,13 @@ def _rows(file: Path) -> Rows:
     """Read a table; a JSON document may be a list of objects, or one object with questions."""
     if is_json(file):
         text = read_text(file)
-        if not is_lines(text):
-            data = parse_json(text, file)
-            if isinstance(data, dict):
-                data = data["questions"] if isinstance(data.get("questions"), list) else [data]
-            return _checked(objects(data, file, "question"), file)
-    return _checked(read_table(file), file)
+        if is_lines(text):
+            return _checked(json_lines(text, file), file)
+        data = parse_json(text, file)
+        if isinstance(data, dict):
+            data = data["questions"] if isinstance(data.get("questions"), list) else [data]
+        return _checked(objects(data, file, "question"), file)
+    return _checked(read_csv(file), file)
 
 
 def _checked(rows: Rows, file: Path) -> Rows:
@@ -430,13 +440,14 @@ def _table_run(path: Path, questions: QuestionSet) -> Run:
 def _rows_of_results(path: Path) -> Rows:
     if is_json(path):
         text = read_text(path)
-        if not is_lines(text):
-            data = parse_json(text, path)
-            if isinstance(data, dict):
-                named = (data[k] for k in data if fold(k) in ("results", "predictions"))
-                data = next((d for d in named if isinstance(d, list)), [data])
-            return objects(data, path, "result")
-    return read_table(path)
+        if is_lines(text):
+            return json_lines(text, path)
+        data = parse_json(text, path)
+        if isinstance(data, dict):
+            named = (data[k] for k in data if fold(k) in ("results", "predictions"))
+            data = next((d for d in named if isinstance(d, list)), [data])
+        return objects(data, path, "result")
+    return read_csv(path)
 
 
 BENCHMARK = PlainTable()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.cli import one_line
+from napari_ctvqa.cli import one_line, speaks_utf8, write_out
 from napari_ctvqa.commands._questions import (
     add_path_arguments,
     open_questions,
@@ -82,12 +83,13 @@ def _write_json(questions: Iterator[Question]) -> None:
     sys.stdout.write("[")
     for index, question in enumerate(questions):
         sys.stdout.write(("," if index else "") + "\n")
-        json.dump(record(question), sys.stdout, ensure_ascii=False)
+        write_out(json.dumps(record(question), ensure_ascii=not speaks_utf8()))
     sys.stdout.write("\n]\n")
 
 
 def _write_csv(questions: Iterator[Question]) -> None:
-    writer = csv.DictWriter(sys.stdout, FIELDS, lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, FIELDS, lineterminator="\n")
     writer.writeheader()
     for question in questions:
         row = record(question)
@@ -97,6 +99,10 @@ def _write_csv(questions: Iterator[Question]) -> None:
             f"{reference.letter}: {reference.text}" if reference.letter else reference.text
         )
         writer.writerow(row)
+        write_out(buffer.getvalue())
+        buffer.seek(0)
+        buffer.truncate()
+    write_out(buffer.getvalue())
 
 
 def _write_text(questions: Iterator[Question]) -> None:

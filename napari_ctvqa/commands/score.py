@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.cli import one_line
+from napari_ctvqa.cli import one_line, speaks_utf8, write_out
 from napari_ctvqa.commands._questions import (
     add_path_arguments,
     open_questions,
@@ -22,7 +22,10 @@ from napari_ctvqa.core.records import AnswerFormat
 if TYPE_CHECKING:
     import argparse
 
+    from napari_ctvqa.core.records import Run
+
 _SHOWN_IDS = 10
+_ROUNDING = 5e-5 + 1e-9
 
 
 class ScoreCommand:
@@ -59,15 +62,33 @@ class ScoreCommand:
             )
         answer_format = AnswerFormat(args.format)
         metrics = benchmark.metrics(questions, run, answer_format, judges=args.judges)
-        warn(run.notes)
+        warn((*run.notes, *_unlike_recorded(run, metrics, answer_format)))
         if args.json:
-            json.dump(plain_json(metrics), sys.stdout, ensure_ascii=False, allow_nan=False)
-            sys.stdout.write("\n")
+            text = json.dumps(plain_json(metrics), ensure_ascii=not speaks_utf8(), allow_nan=False)
+            write_out(text + "\n")
         else:
             sys.stdout.write(f"{benchmark.title}, {run.model}, {len(run.predictions)} answers\n")
             for line in text_lines(metrics):
                 sys.stdout.write(line + "\n")
         return report_problems(questions)
+
+
+def _unlike_recorded(
+    run: Run, metrics: Mapping[str, Any], answer_format: AnswerFormat
+) -> Iterator[str]:
+    """Yield a sentence where the file's own metrics say something else than what we computed."""
+    recorded, ours = _accuracy(run.recorded_metrics), _accuracy(metrics)
+    if recorded is not None and ours is not None and abs(recorded - ours) > _ROUNDING:
+        yield (
+            f"the file's own metrics say accuracy {recorded:.4f}; scored as {answer_format.value} "
+            f"it is {ours:.4f}. Was it made in the other format, or for other questions?"
+        )
+
+
+def _accuracy(metrics: Mapping[str, Any]) -> float | None:
+    overall = metrics.get("overall")
+    value = overall.get("accuracy") if isinstance(overall, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def plain_json(value: Any) -> Any:

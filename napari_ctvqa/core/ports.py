@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A set of questions with its own files, rules and scoring."""
+    """A set of questions with its own files, rules and scoring.
+
+    Two attributes may be left out: ``generic`` (true for a benchmark that gives way to any other
+    that recognises a file by its own keys) and ``score_titles`` (what its official score and ours
+    are called, where that is not reading a text).
+    """
 
     name: str
     """Short and stable, for ``--benchmark``: ``"deeptumorvqa"``."""

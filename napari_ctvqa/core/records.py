@@ -166,8 +166,12 @@ class Score:
 
     @property
     def disagrees(self) -> bool:
-        """Return whether the two read different answers, or count them differently."""
-        return self.readings_differ or self.official is not self.ours
+        """Return whether the two read different answers, or count them differently.
+
+        An answer that we cannot judge (ours is UNSCORED) is no disagreement.
+        """
+        unlike = self.ours is not Outcome.UNSCORED and self.official is not self.ours
+        return self.readings_differ or unlike
 
 
 @dataclass(frozen=True, slots=True)

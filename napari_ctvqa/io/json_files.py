@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ MAX_LINE_CHARACTERS = 64 * 1024**2
 HEAD_BYTES = 256 * 1024
 _DECODER = json.JSONDecoder()
 _MAX_RESTARTS = 200
-_BLANKS = "\ufeff \t\r\n"
+_NOT_BLANK = re.compile(r"[^\s\ufeff]")
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -194,9 +195,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def is_lines(text: str) -> bool:
     """Return whether a JSON text is one object a line, not one document."""
-    first, _, rest = text.lstrip(_BLANKS).partition("\n")
-    first = first.strip()
-    return first.startswith("{") and first.endswith("}") and bool(rest.strip())
+    begin = _NOT_BLANK.search(text)
+    end = text.find("\n", begin.start()) if begin else -1
+    if begin is None or end < 0 or _NOT_BLANK.search(text, end) is None:
+        return False
+    return text[begin.start()] == "{" and text[begin.start() : end].rstrip().endswith("}")
 
 
 def read_json_lines(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
@@ -207,9 +210,14 @@ def read_json_lines(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
     InputFileError
         When the file cannot be read, or when none of its lines is an object.
     """
+    return json_lines(read_text(path, max_bytes=max_bytes), path)
+
+
+def json_lines(text: str, path: Path) -> Rows:
+    """Return the objects of a text of JSON lines, as ``read_json_lines`` does."""
     rows: list[Row] = []
     problems: list[str] = []
-    for number, line in _lines(read_text(path, max_bytes=max_bytes)):
+    for number, line in _lines(text):
         value, problem = _object_of_line(line, number, path)
         if problem:
             problems.append(problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,11 +177,29 @@ def _unrecognised(path: Path) -> CtvqaError:
                 f"holds predictions ({benchmark.title}), not questions.",
                 hint="Give the questions as PATH and this file as results.",
             )
+    case = next((c for c in _folders_in(path) if _is_case_folder(c)), None)
+    if case is not None:
+        return InputFileError(
+            path,
+            f"holds case folders ({case.name}, …), it is no case and has no questions.",
+            hint="Open one of them, or give this folder with --cases to a benchmark.",
+        )
     return InputFileError(
         path,
         f"is neither a case (ct.nii.gz, segmentations/) nor questions of {titles}.",
         hint="A table of your own needs the columns id, case, question, answer.",
     )
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Return the first folders inside, and those in image_only/, where a root of cases has it."""
+    found: list[Path] = []
+    for place in (folder, folder / "image_only"):
+        try:
+            found += [inner for inner in islice(place.iterdir(), 50) if is_folder(inner)]
+        except (OSError, ValueError):
+            continue
+    return sorted(found)
 
 
 def _is_case_folder(folder: Path) -> bool:

@@ -193,6 +193,11 @@ def test_predictions_without_case_and_path_take_the_next_that_fits(folder):
     assert run.predictions[f"{TWO}::0"].raw_text.startswith(TWO)
 
 
+def test_predictions_in_one_json_list_are_read(folder):
+    path = write(folder / "p.json", flat(prediction="No"))
+    assert len(BENCHMARK.results(path, BENCHMARK.questions(folder)).predictions) == 4
+
+
 def test_foreign_predictions_are_named(folder):
     record = {"case_id": ONE, "question": "Other?", "answer": "x", "prediction": "y"}
     path = write(folder / "p.jsonl", lines([record, *flat(prediction="No")]))
@@ -279,6 +284,34 @@ def test_two_judges_are_no_jury(judged):
     scores = BENCHMARK.scores(questions, run, FREEFORM)
     assert {s.official for s in scores.values()} == {Outcome.UNSCORED}
     assert metrics["reading_disagrees"] == []
+
+
+def test_published_outcomes_stand_in_for_a_missing_judge_and_say_so(judged):
+    (judged / "benchmarking/reports/llm_eval/m_gemini2.5_eval_full.json").unlink()
+    write(
+        judged / "benchmarking/reports/metrics/correctness_matrix_avg3.csv",
+        f"question_id,m\n{ONE}::0,0.66\n{ONE}::1,0.33\n{TWO}::0,\n",
+    )
+    metrics, questions, run = metrics_of(judged)
+    scores = BENCHMARK.scores(questions, run, FREEFORM)
+    found = [(s.official, s.official_reading, s.ours) for s in scores.values()]
+    assert found[0] == (Outcome.RIGHT, "2 of 3 judges, as published", Outcome.UNSCORED)
+    assert found[1] == (Outcome.WRONG, "1 of 3 judges, as published", Outcome.UNSCORED)
+    assert {official for official, _, _ in found[2:]} == {Outcome.UNSCORED}
+    assert metrics["jury"]["official"] is None
+    assert metrics["reading_disagrees"] == []
+    category = metrics["categories"]["Adjacency & Containment"]
+    assert (category["official"], category["aligned"]) == (0.25, None)
+    assert "not recomputed" in category["note"]
+
+
+def test_the_report_behind_a_question_is_shown_in_its_record(folder):
+    write(folder / "QA_generation/validation_reports_output.json",
+          {ONE: {"Findings_EN": "A nodule.", "Impressions_EN": ""}})  # fmt: skip
+    questions = BENCHMARK.questions(folder)
+    shown = questions[0].raw["report (validation_reports_output.json)"]
+    assert shown["Findings_EN"] == "A nodule."
+    assert not any("report" in key for key in questions[2].raw)
 
 
 def test_judge_files_can_be_named(judged):
@@ -426,6 +459,16 @@ def test_real_text_metrics_are_those_published(request, model):
         assert metrics["text"][name] == pytest.approx(metrics["text_stored"][name], abs=1e-9)
     assert "not recomputed" in metrics["text_stored"]["note"]
     assert metrics["text_stored"]["meteor"] > 0
+
+
+@pytest.mark.real
+def test_real_merlin_outcomes_are_the_published_ones(real, real_data, merlin):
+    scores = real.benchmark.scores(real.questions, merlin[0], FREEFORM)
+    counted = [s for s in scores.values() if s.official is not Outcome.UNSCORED]
+    right = sum(s.official is Outcome.RIGHT for s in counted)
+    assert len(counted) == 9076
+    assert right / 9076 == pytest.approx(merlin[1]["jury"]["published"]["accuracy"], abs=1e-12)
+    assert {s.ours for s in scores.values()} == {Outcome.UNSCORED}
 
 
 @pytest.mark.real

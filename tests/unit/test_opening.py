@@ -130,6 +130,14 @@ def test_other_files_say_what_they_are(tmp_path, name, data, message):
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("root", ["", "image_only"])
+def test_a_root_of_cases_says_what_it_is_for(tmp_path, root):
+    volume(tmp_path / "atlas" / root / CASE / "ct.nii.gz")
+    with pytest.raises(InputFileError, match=f"holds case folders .{CASE}") as caught:
+        open_path(tmp_path / "atlas")
+    assert "--cases" in caught.value.hint
+
+
 def test_what_is_not_there_is_said(tmp_path):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)

@@ -146,3 +146,14 @@ def test_usage_is_2(path, capsys):
     with pytest.raises(SystemExit) as caught:
         run(capsys, path, "--json", "--csv")
     assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_half_a_character_is_written_as_its_escape(path, capsys, form):
+    broken = json.dumps(record(1)).replace("Question 1?", "x \\ud800")
+    path.write_text(broken + "\n")
+    code, out, _ = run(capsys, path, form)
+    assert code == 0
+    assert "\\ud800" in out
+    if form == "--json":
+        assert json.loads(out)[0]["text"] == "x \ud800"

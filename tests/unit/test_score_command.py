@@ -61,6 +61,19 @@ def test_free_form_is_scored_by_answer_type(questions, answers, capsys):
     assert (subtype["sensitivity"], subtype["specificity"]) == (0.0, 1.0)
 
 
+def test_metrics_of_the_file_that_say_otherwise_are_named(questions, answers, capsys):
+    data = json.loads(answers.read_text())
+    data["metrics"] = {"overall": {"accuracy": 0.6667}}
+    answers.write_text(json.dumps(data))
+    _, _, err = run(capsys, questions, answers, "--format", "mc", "--json")
+    assert err == ""
+    data["metrics"] = {"overall": {"accuracy": 0.5}}
+    answers.write_text(json.dumps(data))
+    code, _, err = run(capsys, questions, answers, "--format", "mc", "--json")
+    assert code == 0
+    assert "own metrics say accuracy 0.5000; scored as mc it is 0.6667" in err
+
+
 def test_text_is_readable(questions, answers, capsys):
     code, out, _ = run(capsys, questions, answers, "--format", "mc")
     assert code == 0
