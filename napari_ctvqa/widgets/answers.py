@@ -210,9 +210,11 @@ class AnswerBox(QFrame):
             self._no_score.show_text("– not scored" if score is None else HIDDEN_SCORE)
             return
         self._no_score.show_text("")
-        official, ours = answer.titles
-        self._official.show_score(official, score.official, score.official_reading, score.value)
-        self._ours.show_score(ours, score.ours, score.our_reading)
+        official = reading_text(score.official_reading, answer.titles)
+        ours = reading_text(score.our_reading, answer.titles)
+        credited = outcome_text(score.official, score.value)
+        self._official.show_score(answer.titles[0], score.official, credited, official)
+        self._ours.show_score(answer.titles[1], score.ours, outcome_text(score.ours), ours)
         self._why.show_text(disagreement(score, answer.prediction.raw_text, answer.titles))
 
 
@@ -240,14 +242,12 @@ class _ScoreColumn(QWidget):
             layout.addWidget(part)
         layout.addStretch(1)
 
-    def show_score(
-        self, title: str, outcome: Outcome, reading: str, value: float | None = None
-    ) -> None:
+    def show_score(self, title: str, outcome: Outcome, text: str, reading: str) -> None:
         """Show an outcome in its colour and what was read."""
         self._title.show_text(title)
         self._outcome.show_role(outcome.value)
-        self._outcome.show_text(outcome_text(outcome, value))
-        self._reading.show_text(reading_text(reading))
+        self._outcome.show_text(text)
+        self._reading.show_text(reading)
         self.show()
 
     def forget(self) -> None:

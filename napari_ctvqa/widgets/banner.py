@@ -52,6 +52,10 @@ class Folding(QWidget):
         content.hide()
         self.button.toggled.connect(self._fold)
 
+    def show_title(self, title: str) -> None:
+        """Show another heading."""
+        self.button.setText(title)
+
     @property
     def unfolded(self) -> bool:
         """Return whether the content is shown."""

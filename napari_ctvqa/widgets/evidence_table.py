@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QEvent, Qt, QTimer, Signal
+from qtpy.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -175,6 +175,10 @@ class EvidenceTable(QTableWidget):
         self._fit_later.timeout.connect(self.fit_rows)
         self.cellClicked.connect(self._want)
         self.currentCellChanged.connect(self._show_chosen)
+
+    def sizeHint(self) -> QSize:
+        """Return a low one: the panel gives what is left, so that its buttons stay in view."""
+        return QSize(300, 120)
 
     # --------------------------------------------------------------- content
 

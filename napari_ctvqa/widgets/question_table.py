@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QItemSelectionModel, QModelIndex, Qt, QTimer, Signal
+from qtpy.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, QTimer, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -63,6 +63,10 @@ class QuestionTable(QTableView):
         columns.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._held.timeout.connect(self._tell_pending)
         self.selectionModel().currentRowChanged.connect(self._current_changed)
+
+    def sizeHint(self) -> QSize:
+        """Return a low one: the panel gives what is left, so that its buttons stay in view."""
+        return QSize(300, 120)
 
     def fit_columns(self) -> None:
         """Place the columns and give them the width of what they hold."""

@@ -49,6 +49,8 @@ STATUS_WORDS = {
 }
 
 
+_PLACES = ("questions_from",)
+"""Notes of a QuestionSet that say nothing that needs a look."""
 _UNIT_AT_END = re.compile(r"_(?:cm3|mm3|cm|mm)$")
 
 
@@ -90,9 +92,10 @@ def outcome_text(outcome: Outcome, value: float | None = None) -> str:
     return f"{GLYPHS[outcome]} {OUTCOME_WORDS[outcome]}{credit}"
 
 
-def reading_text(reading: str) -> str:
-    """Return what was read from a text."""
-    return f"read: {one_line(reading, QUOTED)}" if reading else "read: nothing"
+def reading_text(reading: str, titles: tuple[str, str] = TEXT_SCORES) -> str:
+    """Return what was read from a text, or what another kind of score rests on."""
+    shown = one_line(reading, QUOTED) or "nothing"
+    return f"read: {shown}" if titles == TEXT_SCORES else shown
 
 
 def score_titles(benchmark: object) -> tuple[str, str]:
@@ -126,6 +129,23 @@ def run_line(run: Run, assumed: AnswerFormat) -> str:
     if run.answer_format is None:
         return f"{source}; the file does not say its format: scored as {FORMAT_WORDS[assumed]}"
     return f"{source}, {FORMAT_WORDS[run.answer_format]}"
+
+
+# ----------------------------------------------------------------------- files
+
+
+def file_notes(session: Session) -> list[str]:
+    """Return what the readers of the open files had to say: records left out, rows that repeat."""
+    questions, case = session.questions, session.case
+    notes: list[str] = []
+    if questions is not None:
+        notes += [f"questions: {text}" for text in questions.problems]
+        notes += [f"questions: {text}" for k, text in questions.notes.items() if k not in _PLACES]
+    for run in session.runs.values():
+        notes += [f"{one_line(run.model, 60)}: {text}" for text in run.notes]
+    if case is not None:
+        notes += [f"case {case.case_id}: {text}" for text in case.files.notes]
+    return notes
 
 
 # ------------------------------------------------------------------------ case

@@ -1,5 +1,6 @@
 """Questions panel: what it lists, what it asks for, what it must not tell."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import Outcome
 from napari_ctvqa.core.session import Session
 from napari_ctvqa.core.where import parse_where
+from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.panels.questions import PANEL
 from napari_ctvqa.widgets.question_model import FRAME_COLUMNS, QuestionTableModel
 from napari_ctvqa.widgets.question_table import QuestionTable
@@ -369,6 +371,23 @@ def test_a_filter_without_matches_offers_to_clear_it(show):
 def test_a_case_without_questions_says_so(show):
     session = opened(questions=None, rows=np.zeros(0, np.intp), row=None, question=None)
     assert "There are no questions in test_qa.json" in shown_texts(show(session))
+
+
+def test_what_the_readers_left_out_is_noted(show):
+    session = opened()
+    noted = replace(session.runs["m3d"], notes=("3 rows have no qid and are left out.",))
+    problems = ("line 7: no key question",)
+    questions = replace(session.questions, problems=problems, notes={"questions_from": "x.json"})
+    panel = show(session)
+    folding = panel.findChild(Folding)
+    assert not folding.isVisible()
+    session.update(questions=questions, runs={**session.runs, "m3d": noted})
+    folding.unfold()
+    assert folding.button.text() == "Notes on the files (2)"
+    text = shown_texts(panel)
+    assert "questions: line 7: no key question" in text
+    assert "m3d: 3 rows have no qid and are left out." in text
+    assert "x.json" not in text
 
 
 def test_dialogs_never_block_and_ask_for_what_was_chosen(show, monkeypatch, tmp_path):

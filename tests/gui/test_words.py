@@ -5,12 +5,16 @@ from panel_sessions import question, score
 
 from napari_ctvqa.core.chains import AlignedStep, EvidenceStep, StepKind, StepMatch
 from napari_ctvqa.core.records import Outcome, Reference
+from napari_ctvqa.extensions import benchmarks
 from napari_ctvqa.widgets.words import (
     disagreement,
     error_text,
     match_text,
+    measure_words,
     patient_line,
+    reading_text,
     reference_line,
+    score_titles,
     time_left,
 )
 
@@ -99,3 +103,23 @@ def test_what_the_record_lacks_about_the_patient_is_not_stated():
         "Sex: not stated, age: not stated, phase: not stated, scanner: not stated"
     )
     assert patient_line({"sex": "Male", "age": "0"}).startswith("Sex: Male, age: 0,")
+
+
+def test_a_jury_is_not_called_a_person_that_reads():
+    titles = score_titles(benchmarks()["ct_spatialvqa"])
+    assert titles == ("Jury as published", "Jury aligned by content")
+    assert reading_text("2 of 3 judges", titles) == "2 of 3 judges"
+    assert score_titles(benchmarks()["deeptumorvqa"]) == score_titles(None)
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("volume_cm3", "volume"),
+        ("mean_hu", "mean HU"),
+        ("largest_lesion_diameter_cm", "largest lesion diameter"),
+        ("", ""),
+    ],
+)
+def test_a_measurement_type_is_put_into_words(measure, words):
+    assert measure_words(measure) == words

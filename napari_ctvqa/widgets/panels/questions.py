@@ -22,13 +22,15 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Outcome
 from napari_ctvqa.core.where import DISAGREES, OUTCOMES, parse_where
+from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.question_model import DIFFERS_GLYPH, QuestionTableModel
 from napari_ctvqa.widgets.question_table import EmptyPage, QuestionTable
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.search_line import Facet, SearchLine, field_value, with_field
-from napari_ctvqa.widgets.text import Label, one_line
+from napari_ctvqa.widgets.text import Label, TextBox, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, GLYPHS, Styling
+from napari_ctvqa.widgets.words import file_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,6 +72,8 @@ class QuestionsPanel(QWidget):
         self._no_match = EmptyPage()
         self._count = Label(role="heading", wrap=False)
         self._legend = Label(LEGEND, role="small", selectable=False)
+        self._notes = TextBox("Notes on the files", max_lines=6)
+        self._notes_folding = Folding("Notes on the files", self._notes)
         self._previous = QPushButton("◀ Previous")
         self._next = QPushButton("Next ▶")
         self._build()
@@ -80,6 +84,7 @@ class QuestionsPanel(QWidget):
             (session.question_changed, self._show_current),
             (session.runs_changed, self._show_runs),
             (session.reveal_changed, self._show_runs),
+            (session.case_changed, self._show_notes),
         )
         self._show_questions()
 
@@ -113,6 +118,7 @@ class QuestionsPanel(QWidget):
         layout.addWidget(self._note)
         layout.addWidget(self._pages, 1)
         layout.addWidget(self._legend)
+        layout.addWidget(self._notes_folding)
         layout.addLayout(bottom)
         fill(self, body, "Questions")
 
@@ -224,6 +230,7 @@ class QuestionsPanel(QWidget):
         self._model.reload()
         self._table.fit_columns()
         self._show_rows()
+        self._show_notes()
 
     def _show_rows(self) -> None:
         session = self._session
@@ -301,6 +308,13 @@ class QuestionsPanel(QWidget):
             self._show_current()
         self._legend.setVisible(bool(self._session.runs))
         self._show_outcome_facet()
+        self._show_notes()
+
+    def _show_notes(self) -> None:
+        notes = file_notes(self._session)
+        self._notes_folding.show_title(f"Notes on the files ({len(notes):,})")
+        self._notes.show_text("\n".join(notes))
+        self._notes_folding.setVisible(bool(notes))
 
     def _show_note(self, text: str, role: str) -> None:
         self._note.show_role(role)
