@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from napari_ctvqa.benchmarks.plain_table import BENCHMARK, plain_outcome
+from napari_ctvqa.benchmarks._table import plain_outcome
+from napari_ctvqa.benchmarks.plain_table import BENCHMARK
 from napari_ctvqa.core.errors import AmbiguousError, InputFileError, NotFoundError
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Option, Outcome
 

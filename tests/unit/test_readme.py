@@ -1,5 +1,6 @@
 """What the README tells people to type works."""
 
+import json
 import re
 import shlex
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from napari_ctvqa.cli import build_parser
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.runners.opening import open_path
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = sorted(set(re.findall(r"^napari-ctvqa .*$", TEXT, re.MULTILINE)))
@@ -54,6 +56,14 @@ def test_the_tool_recipe_is_found_and_works(added, phantom_case):
     case = read_case(find_case(phantom_case))
     result = added.tools()["count_slices"](case, {})
     assert result.content == {"slices": case.volume.array_zyx.shape[0]}
+
+
+def test_the_benchmark_recipe_is_found_by_content(added, tmp_path):
+    row = {"id": "q1", "case": "c1", "question": "Is there a cyst?", "answer": "yes"}
+    (tmp_path / "example_qa.json").write_text(json.dumps([row]), encoding="utf-8")
+    opened = open_path(tmp_path)
+    assert opened.benchmark.name == "example"
+    assert opened.questions.by_id("q1").reference.text == "yes"
 
 
 def test_the_model_recipe_is_found_and_answers(added):
