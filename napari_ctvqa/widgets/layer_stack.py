@@ -196,7 +196,7 @@ class LayerStack:
     def _swap(
         self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
     ) -> None:
-        """Give a layer other data and place; what stays the same is not set, as napari counts it."""
+        """Give a layer other data and place; what stays the same is not set: napari counts each."""
         if not np.array_equal(layer.scale, scale):
             layer.scale = scale
         if not np.array_equal(layer.translate, corner_mm):
