@@ -21,7 +21,6 @@ from napari_ctvqa.core.regions import (
     difference,
     largest_component,
     same_grid,
-    touches_border,
     union,
 )
 
@@ -61,7 +60,7 @@ class Measurement:
 
 def border_caveats(masks: Sequence[Mask]) -> tuple[str, ...]:
     """Return the border caveat when one of the masks is cut by its grid or by the CT's."""
-    cut = any(touches_border(m.own_region) or touches_border(m.region) for m in masks)
+    cut = any(m.own_region.touches_border or m.region.touches_border for m in masks)
     return (BORDER_CAVEAT,) if cut else ()
 
 

@@ -22,8 +22,8 @@ from napari_ctvqa.core.targets import (
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case, Mask
 
-_GEOMETRY_FREE = ("mean_hu", "lesion_count")
-"""Measures that do not depend on voxel size."""
+_OF_ONE_MASK = ("mask_elsewhere", "mask_shape")
+"""Codes of warnings about one mask; the rest speak of the CT or of the case as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ def measure_target(
         lesions=lesions,
         size_filter=SIZE_FILTERS[_filter_name(variant)],
     )
-    return found, number.plus(
-        *found.caveats, *other_caveats(found.masks), *caveats, *_geometry_caveats(case, measure)
-    )
+    return found, number.plus(*found.caveats, *other_caveats(found.masks), *caveats)
 
 
 def _filter_name(variant: Variant | None) -> str:
@@ -119,25 +117,26 @@ def other_caveats(masks: tuple[Mask, ...]) -> tuple[str, ...]:
     return tuple(caveat for mask in masks for caveat in mask.caveats if "border" not in caveat)
 
 
-def _geometry_caveats(case: Case, measure: str) -> tuple[str, ...]:
-    if measure in _GEOMETRY_FREE:
-        return ()
-    return tuple(
-        warning.message
-        for warning in case.report.warnings
-        if warning.level is Level.RED or warning.code == "pixdim_affine_differ"
-    )
-
-
-def blocked_by_geometry(case: Case, rule: Rule) -> str:
+def blocked_by_geometry(case: Case, rule: Rule, understood: Understood) -> str:
     """Return why red geometry forbids a conclusion, empty where it does not.
 
-    Whether a mask has a voxel does not depend on geometry; sizes and sides do.
+    Whether a mask has a voxel does not depend on geometry; sizes and sides do. What is wrong with
+    one mask only concerns the questions that need that mask.
     """
-    if rule.how == "exists" or case.report.level is not Level.RED:
+    if rule.how == "exists":
         return ""
-    reasons = "; ".join(w.message for w in case.report.warnings if w.level is Level.RED)
-    return f"the geometry of {case.case_id} is not to be trusted: {reasons}"
+    masks = [
+        mask
+        for step in plan(rule, understood)
+        if step.kind is StepKind.SEGMENT
+        for mask in resolve(case, step.target).masks
+    ]
+    warnings = [w for w in case.report.warnings if w.code not in _OF_ONE_MASK]
+    warnings += [w for mask in masks for w in mask.warnings]
+    reasons = dict.fromkeys(w.message for w in warnings if w.level is Level.RED)
+    if not reasons:
+        return ""
+    return f"the geometry of {case.case_id} is not to be trusted: {'; '.join(reasons)}"
 
 
 def undecided(found: Resolved) -> str:

@@ -196,19 +196,6 @@ def difference(region: Region, others: Sequence[Region]) -> Region:
     return region_of(crop, region.grid, start)
 
 
-def touches_border(region: Region) -> bool:
-    """Return whether the region reaches the first or last plane of its grid, on any axis."""
-    if region.box_zyx is None or region.crop_zyx is None:
-        return False
-    for axis, size in enumerate(region.grid.shape_zyx):
-        side = region.box_zyx[axis]
-        if side.start <= 0 and region.crop_zyx.take(0, axis).any():
-            return True
-        if side.stop >= size and region.crop_zyx.take(-1, axis).any():
-            return True
-    return False
-
-
 def _shape(box: BoxZYX) -> tuple[int, int, int]:
     z, y, x = box
     return (z.stop - z.start, y.stop - y.start, x.stop - x.start)

@@ -66,7 +66,7 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
         return _unchecked(question, (), f"target not understood: {understood.problem}")
     work = _Work(case, rule, understood)
     steps = tuple(work.step(item) for item in plan(rule, understood))
-    problem = work.problem or blocked_by_geometry(case, rule)
+    problem = work.problem or blocked_by_geometry(case, rule, understood)
     if problem:
         last = EvidenceStep(StepKind.CONCLUDE, understood.structure, error=problem)
         return _unchecked(question, (*steps, last), problem)

@@ -107,7 +107,7 @@ class _Work:
         """Conclude from the values and put it as the question wants it."""
         problem = self.problem
         if rule is not None and not problem:
-            problem = blocked_by_geometry(self.case, rule)
+            problem = blocked_by_geometry(self.case, rule, understood)
         if rule is None or problem:
             return Answer(problem=problem)
         conclusion = as_asked(conclude(rule, self.values), understood)

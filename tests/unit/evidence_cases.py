@@ -39,7 +39,7 @@ def block(shape, *slices, value=True, into=None):
     return array
 
 
-def mask(structure, array, on, *, name="", caveats=()):
+def mask(structure, array, on, *, name="", caveats=(), warnings=()):
     region = region_of(array, on)
     return Mask(
         name or structure,
@@ -49,6 +49,7 @@ def mask(structure, array, on, *, name="", caveats=()):
         region,
         lesion=names.is_lesion(structure),
         caveats=caveats,
+        warnings=warnings,
     )
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from evidence_cases import case, cm3_box, grid, question
@@ -357,11 +359,25 @@ def test_red_geometry_blocks_sizes_and_sides_but_not_presence():
     assert reference_chain(asked, given).status is ChainStatus.AGREES
 
 
-def test_lengths_that_the_header_doubts_put_their_caveat_on_volumes():
-    doubt = GeometryWarning("pixdim_affine_differ", Level.AMBER, "voxel sizes disagree")
-    given = case({"liver": cm3_box(5, GRID)}, on=GRID, report=GeometryReport((doubt,)))
+def test_what_the_reader_says_of_a_mask_stays_with_its_numbers():
+    given = case({"liver": cm3_box(5, GRID)}, on=GRID)
+    doubted = replace(given.masks["liver"], caveats=("voxel size in doubt",))
+    given = replace(given, masks={"liver": doubted})
     asked = question("organ volume measurement", organ="liver", answer="5")
-    assert "voxel sizes disagree" in last(reference_chain(asked, given)).caveats
+    assert "voxel size in doubt" in last(reference_chain(asked, given)).caveats
+
+
+@pytest.mark.parametrize("code", ["mask_elsewhere", "mask_shape"])
+def test_one_misplaced_mask_blocks_only_what_needs_it(code):
+    warning = GeometryWarning(code, Level.RED, "colon.nii.gz lies elsewhere")
+    report = GeometryReport((warning,))
+    given = case({"spleen": cm3_box(200, GRID), "colon": spot()}, on=GRID, report=report)
+    colon = replace(given.masks["colon"], warnings=(warning,))
+    given = replace(given, masks={**given.masks, "colon": colon})
+    spleen = reference_chain(question("splenomegaly detection", answer="No"), given)
+    assert spleen.status is ChainStatus.AGREES
+    asked = question("organ volume measurement", organ="colon", answer="0.0")
+    assert "lies elsewhere" in reference_chain(asked, given).reason
 
 
 def test_a_mask_that_cannot_be_read_is_named_with_its_reason():

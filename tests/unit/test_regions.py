@@ -10,7 +10,6 @@ from napari_ctvqa.core.regions import (
     largest_component,
     region_of,
     slices_of,
-    touches_border,
     union,
 )
 
@@ -136,4 +135,4 @@ def test_regions_of_different_grids_do_not_mix():
     ],
 )
 def test_border_contact_on_all_six_sides(box, expected):
-    assert touches_border(region(box)) is expected
+    assert region(box).touches_border is expected
