@@ -15,7 +15,7 @@ from napari_ctvqa.benchmarks._records import (
     without_pictures,
 )
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.core.records import Prediction, Run
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Run
 from napari_ctvqa.io.json_files import Row, Rows, is_lines, json_lines, parse_json, read_text
 
 if TYPE_CHECKING:
@@ -86,11 +86,17 @@ def read_run(path: Path, questions: QuestionSet) -> Run:
     return Run(
         table.model,
         predictions,
-        None,
+        _format(data),
         str(path),
         read_only(metrics) if isinstance(metrics, dict) else {},
         (*problems, *_notes(table, len(usable), data, questions)),
     )
+
+
+def _format(data: Mapping[str, Any]) -> AnswerFormat | None:
+    """Return how a file of our own was made; the benchmark's own files do not say."""
+    said = data.get("answer_format")
+    return next((one for one in AnswerFormat if one == said), None)
 
 
 def _notes(

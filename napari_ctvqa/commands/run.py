@@ -97,7 +97,7 @@ def _kit(answerer: Any, wanted: str) -> str:
             f"{answerer.name} has no tool kit {wanted!r}; it has: {listed}.",
             hint="Give one of these to --kit, or leave it away.",
         )
-    return wanted or (kits[0] if kits else "")
+    return wanted
 
 
 def _follow(batch: Iterator[BatchProgress]) -> BatchProgress:

@@ -61,8 +61,9 @@ def run_batch(
 ) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
 
-    What ``out`` already answers is not asked again; its ``[ERROR]`` rows are with
-    ``retry_errors``. Closing the generator stops cleanly: what was answered is in ``out``.
+    ``kit`` is one of the answerer's kits, the first unless given. What ``out`` already answers is
+    not asked again; its ``[ERROR]`` rows are with ``retry_errors``. Closing the generator stops
+    cleanly: what was answered is in ``out``.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def run_batch(
     config = {
         "model": answerer.name,
         "answer_format": answer_format.value,
-        "kit": kit,
+        "kit": kit or next(iter(getattr(answerer, "kits", ())), ""),
         "benchmark": opened.benchmark.name,
         "software": {"napari-ctvqa": __version__},
     }

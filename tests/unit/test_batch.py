@@ -112,6 +112,18 @@ def test_the_file_has_the_benchmarks_layout(benchmark, tmp_path):
     assert data["results"][1]["trajectory"][-1] == {"step": 2, "error": "no mask for colon_lesion"}
 
 
+def test_the_file_says_how_it_was_made(benchmark, tmp_path):
+    opened, out = open_path(benchmark), tmp_path / "r.json"
+    everything(opened, MODEL, out, rows=[0], answer_format=AnswerFormat.FREEFORM)
+    run = opened.read_results(out)
+    assert (run.model, run.answer_format) == ("rules", AnswerFormat.FREEFORM)
+    assert saved(out)["kit"] == "live" and saved(out)["software"]["napari-ctvqa"]
+    foreign = saved(out)
+    del foreign["answer_format"], foreign["model"]
+    out.write_text(json.dumps(foreign))
+    assert opened.read_results(out).answer_format is None
+
+
 def test_what_is_answered_is_not_asked_again(benchmark, tmp_path):
     opened, out = open_path(benchmark), tmp_path / "r.json"
     first = Scripted()
