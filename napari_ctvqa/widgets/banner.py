@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QFrame, QToolButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFrame, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from napari_ctvqa.widgets.text import Label
 from napari_ctvqa.widgets.theme import set_look
@@ -18,6 +18,7 @@ class Banner(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._label)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.hide()
 
     def show_message(self, look: str, text: str) -> None:

@@ -10,7 +10,7 @@ from panel_sessions import listener as heard_from
 from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QFileDialog, QHeaderView, QPushButton
+from qtpy.QtWidgets import QCompleter, QFileDialog, QHeaderView, QPushButton
 
 from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import Outcome
@@ -326,6 +326,21 @@ def test_fields_and_values_are_completed(qtbot):
     line._insert('-stage:"visual reasoning"')
     assert line.text() == 'kidney -stage:"visual reasoning" '
     assert heard == ['kidney -stage:"visual reasoning" ']
+
+
+def test_a_completion_is_chosen_by_keyboard(show, qtbot):
+    line = show(opened()).findChild(SearchLine)
+    line.setFocus()
+    QTest.keyClicks(line, "kidney sta")
+    popup = line.findChild(QCompleter).popup()
+    assert popup.isVisible()
+    QTest.keyClick(popup, Qt.Key.Key_Down)
+    QTest.keyClick(popup, Qt.Key.Key_Return)
+    assert line.text() == "kidney stage:"
+    QTest.keyClicks(line, "vis")
+    QTest.keyClick(popup, Qt.Key.Key_Down)
+    QTest.keyClick(popup, Qt.Key.Key_Return)
+    assert line.text() == 'kidney stage:"visual reasoning" '
 
 
 @pytest.mark.parametrize(

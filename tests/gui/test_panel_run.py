@@ -1,5 +1,6 @@
 """Run panel: what is said before, what is asked for, how far a run is."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,6 +57,7 @@ def test_it_says_what_will_be_asked_and_where_answers_go(show):
     session = opened(rows=np.arange(37), results_folder=Path("/data/runs"))
     panel = show(session)
     assert "Asks bench_00000." in shown_texts(panel)
+    assert "not written to a file" in shown_texts(panel)
     _scope(panel, "All that").click()
     text = shown_texts(panel)
     assert "Asks 37 questions." in text
@@ -148,6 +150,15 @@ def test_the_format_is_asked_for_and_shown(show):
     assert heard == ["freeform"]
     session.update(answer_format=AnswerFormat.MC)
     assert combo.currentData() == "mc"
+
+
+def test_files_that_do_not_say_their_format_are_named(show):
+    session = opened()
+    panel = show(session)
+    assert "does not say its format" not in shown_texts(panel)
+    unsaid = replace(session.runs["m3d"], answer_format=None)
+    session.update(runs={**session.runs, "m3d": unsaid})
+    assert "m3d: the file does not say its format" in shown_texts(panel)
 
 
 # -------------------------------------------------------------------- running

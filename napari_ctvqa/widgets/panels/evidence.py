@@ -11,6 +11,7 @@ from qtpy.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QPushButton,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -63,6 +64,7 @@ class EvidencePanel(QWidget):
         self._model = Label(role="heading", selectable=False)
         self._state = Banner()
         self._table = EvidenceTable()
+        self._pages = QStackedWidget()
         self._conclusion = Conclusion()
         self._details = TextBox("Details of the step", max_lines=8, code=True)
         self._focus = Label(role="heading")
@@ -107,7 +109,9 @@ class EvidencePanel(QWidget):
         layout.setSpacing(4)
         layout.addLayout(headings)
         layout.addWidget(self._state)
-        layout.addWidget(self._table, 1)
+        self._pages.addWidget(QWidget())
+        self._pages.addWidget(self._table)
+        layout.addWidget(self._pages, 1)
         for part in (self._conclusion, self._details, self._focus):
             layout.addWidget(part)
         layout.addLayout(buttons)
@@ -153,10 +157,11 @@ class EvidencePanel(QWidget):
             return
         self._shown = shown
         rows = self._rows(model)
-        self._heading.show_text("Reference" if session.revealed else HIDDEN_COLUMN)
+        heading = "Reference" if session.revealed else HIDDEN_COLUMN
+        self._heading.show_text(heading if rows else "")
         self._model.show_text(one_line(model, 60) if self._models.count() == 1 else "")
         self._table.show_rows(rows)
-        self._table.setVisible(bool(rows))
+        self._pages.setCurrentIndex(1 if rows else 0)
         reference = session.reference_chain if session.revealed else None
         self._conclusion.show_chains(reference, chain, hidden=not session.revealed)
         self._rows_left_out = len(rows) - MAX_ROWS

@@ -52,6 +52,7 @@ class RunPanel(QWidget):
         self._model = QComboBox()
         self._kit = QComboBox()
         self._format = QComboBox()
+        self._format_note = Label(role="small")
         self._question = QRadioButton("This question")
         self._filter = QRadioButton("All that the filter shows")
         self._scope = Label(role="muted")
@@ -98,7 +99,7 @@ class RunPanel(QWidget):
         column.setContentsMargins(MARGIN_PX, MARGIN_PX, MARGIN_PX, MARGIN_PX)
         column.setSpacing(GAP_PX)
         column.addLayout(self._form)
-        for part in (self._question, self._filter, self._scope):
+        for part in (self._format_note, self._question, self._filter, self._scope):
             column.addWidget(part)
         column.addLayout(buttons)
         for part in (self._bar, self._progress, self._message, self._file, self._unavailable):
@@ -155,7 +156,13 @@ class RunPanel(QWidget):
     # ---------------------------------------------------------------- showing
 
     def _show_format(self) -> None:
-        self._format.setCurrentIndex(self._format.findData(self._session.answer_format.value))
+        session = self._session
+        self._format.setCurrentIndex(self._format.findData(session.answer_format.value))
+        unsaid = [one_line(r.model, 60) for r in session.runs.values() if r.answer_format is None]
+        named = ", ".join(unsaid[:8])
+        self._format_note.show_text(
+            f"{named}: the file does not say its format and is scored as this too." if named else ""
+        )
 
     def _show_scope(self) -> None:
         session = self._session
@@ -231,7 +238,10 @@ def _what_will_happen(session: Session, scope: str) -> str:
     if scope == THIS_QUESTION:
         assert session.question is not None
         question = one_line(session.question.id, 80)
-        return f"Asks {question}. The answer appears in Question and Evidence."
+        return (
+            f"Asks {question}. The answer appears in Question and Evidence; "
+            "it stays in this window and is not written to a file."
+        )
     count = f"{len(session.rows):,} questions" if len(session.rows) != 1 else "1 question"
     folder = session.results_folder
     place = f"in {folder}" if folder is not None else "whose name is shown here"
