@@ -102,17 +102,17 @@ class HuStatistics:
 def hu_statistics(region: Region, volume: Volume) -> HuStatistics:
     """Return mean and SD of HU over a region.
 
-    Only the voxels inside the box are gathered, in the CT's own type; sums are in float64. On a
-    grid that is not the CT's, the CT is interpolated at the region's voxel centres.
+    Only the voxels inside the box are gathered, in the CT's own type; sums are in float64. The SD
+    is the population's (divided by n). On a grid that is not the CT's, the CT is interpolated at
+    the region's voxel centres.
     """
     values: npt.NDArray[Any] = hu_in(volume, region)
     if not values.size:
         return HuStatistics(0, None, None)
-    return HuStatistics(
-        int(values.size),
-        float(values.mean(dtype=np.float64)),
-        float(values.std(dtype=np.float64)),
-    )
+    mean_hu = float(values.mean(dtype=np.float64))
+    # einsum casts block by block: the squares of 16-bit HU are summed without a float64 copy
+    mean_square = float(np.einsum("i,i->", values, values, dtype=np.float64)) / values.size
+    return HuStatistics(int(values.size), mean_hu, math.sqrt(max(0.0, mean_square - mean_hu**2)))
 
 
 def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Measurement:

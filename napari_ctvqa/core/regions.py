@@ -105,7 +105,11 @@ def components(region: Region) -> Components:
     """Return the 26-connected components (voxels that share a face, an edge or a corner)."""
     if region.crop_zyx is None:
         return Components(region, np.zeros((0, 0, 0), np.uint8), (), (), ())
-    labels = cc3d.connected_components(region.crop_zyx, connectivity=26)
+    labels, count = cc3d.connected_components(region.crop_zyx, connectivity=26, return_N=True)
+    if count == 1:  # the usual organ: no second pass over its voxels
+        depth, height, width = region.crop_zyx.shape
+        whole = (slice(0, depth), slice(0, height), slice(0, width))
+        return Components(region, labels, (1,), (region.voxels,), (whole,))
     found = cc3d.statistics(labels)
     sizes, boxes = found["voxel_counts"], found["bounding_boxes"]
     order = sorted(

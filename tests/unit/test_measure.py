@@ -112,6 +112,26 @@ def test_hu_mean_and_sd_against_numpy():
     assert found.sd_hu == pytest.approx(hu[array].std())
 
 
+def test_the_sd_of_bright_voxels_is_not_lost_in_rounding():
+    hu = np.full(SHAPE, 3000, np.int16)
+    hu[::2] = 3001
+    found = hu_statistics(region_of(np.ones(SHAPE, bool), UNIT), volume(hu, UNIT))
+    assert (found.mean_hu, found.sd_hu) == (3000.5, pytest.approx(0.5, rel=1e-6))
+
+
+def test_an_organ_is_measured_without_a_float64_copy():
+    import tracemalloc
+
+    shape = (100, 200, 200)
+    on, hu = grid(shape, (1.0, 1.0, 1.0)), np.ones(shape, np.int16)
+    region = region_of(np.ones(shape, bool), on)
+    tracemalloc.start()
+    hu_statistics(region, volume(hu, on))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * hu.nbytes  # the voxels once, in their own type
+
+
 def test_hu_sums_do_not_overflow_int16():
     hu = np.full(SHAPE, 3000, np.int16)
     assert hu_statistics(region_of(np.ones(SHAPE, bool), UNIT), volume(hu, UNIT)).mean_hu == 3000.0
