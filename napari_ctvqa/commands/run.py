@@ -11,7 +11,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.commands._questions import add_path_arguments, open_questions, rows_of
+from napari_ctvqa.commands._questions import (
+    add_path_arguments,
+    open_questions,
+    report_problems,
+    rows_of,
+)
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
@@ -57,6 +62,7 @@ class RunCommand:
                 f"no question of {args.path} fits --where {args.where!r}.",
                 hint="List what there is with: napari-ctvqa questions PATH --csv",
             )
+        unread = report_problems(questions)
         batch = run_batch(
             opened,
             answerer,
@@ -68,7 +74,7 @@ class RunCommand:
         )
         last = _follow(batch)
         _report(last, args.out, as_json=args.json)
-        return 1 if last.failed else 0
+        return 1 if last.failed else unread
 
 
 def count_of(text: str) -> int:

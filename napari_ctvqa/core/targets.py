@@ -7,7 +7,6 @@ nothing is recognised, it says so instead of guessing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -100,14 +99,21 @@ def _negated(rule: Rule, text: str) -> bool:
 
 
 def _organ(question: Question, text: str) -> tuple[str, str]:
-    """Return the organ a question names, and the problem if it cannot be told."""
-    said = organ_in(text)
+    """Return the organ a question names, and the problem if it cannot be told.
+
+    Where the text names several, the record's organ says which is meant.
+    """
+    said = organs_in(text)
     recorded = names.canonical(question.organ) if names.is_known(question.organ) else ""
-    if said and recorded and not _agree(said, recorded):
-        return "", (
-            f"the text names the {names.label(said)}, the record's organ says {question.organ!r}"
-        )
-    structure = _narrower(said, recorded)
+    if said and recorded:
+        fitting = [organ for organ in said if _agree(organ, recorded)]
+        if not fitting:
+            return "", (
+                f"the text names the {names.label(said[0])}, "
+                f"the record's organ says {question.organ!r}"
+            )
+        return _narrower(fitting[0], recorded), ""
+    structure = said[0] if said else recorded
     if not structure:
         return "", f"no known organ in text or record (organ: {question.organ!r})"
     return structure, ""
@@ -125,8 +131,6 @@ def _agree(said: str, recorded: str) -> bool:
 
 def _narrower(said: str, recorded: str) -> str:
     """Return the more specific of two names that agree; the text's where both are alike."""
-    if not said or not recorded:
-        return said or recorded
     return recorded if recorded in names.parts_of(said) else said
 
 
@@ -150,25 +154,35 @@ def _as_words(text: str) -> str:
     return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
-def organ_in(text: str) -> str:
-    """Return the canonical organ that a text names, the longest name first; empty if none.
+def organs_in(text: str) -> tuple[str, ...]:
+    """Return the canonical organs that a text names, the longest name first.
 
-    A text that names an organ of two sides and exactly one side means that side.
+    A text that names an organ of two sides and exactly one side means that side. Adjectives
+    (renal, hepatic …) are understood where no organ is named by its noun.
     """
     said = _as_words(text)
-    structure = _named_in(said)
-    if not structure:
-        structure = _named_in(" ".join(_NOUNS.get(word, word) for word in said.split(" ")))
-    parts = names.parts_of(structure)
+    found = _named_in(said)
+    if not found:
+        found = _named_in(" ".join(_NOUNS.get(word, word) for word in said.split(" ")))
     sides = {side for side in ("left", "right") if f" {side} " in said}
-    if parts and len(sides) == 1:
-        side = sides.pop()
-        return next((part for part in parts if names.side_of(part) == side), structure)
-    return structure
+    if len(sides) == 1:
+        found = [_on_side(organ, next(iter(sides))) for organ in found]
+    return tuple(dict.fromkeys(found))
 
 
-def _named_in(text: str) -> str:
-    return next((structure for words, structure in _organ_names() if words in text), "")
+def _named_in(text: str) -> list[str]:
+    """Return the organs named in words between blanks; a name within a longer one is none."""
+    found = []
+    for words, structure in _organ_names():
+        if words in text:
+            found.append(structure)
+            text = text.replace(words, " · ")
+    return found
+
+
+def _on_side(organ: str, side: str) -> str:
+    """Return the part of an organ on that side, the organ itself where it has none."""
+    return next((part for part in names.parts_of(organ) if names.side_of(part) == side), organ)
 
 
 def _lesion(question: Question, text: str) -> tuple[str, str]:
@@ -207,13 +221,14 @@ def lesion_kind(text: str, recorded: str = "") -> str:
 def _other_target(question: Question, target: str) -> str:
     """Return the problem where text or record names another organ than the subtype's own."""
     organ = names.parent_of(target) or target
-    named = organ_in(question.text)
-    allowed = {target, organ, *names.parts_of(organ)}
-    if named and named not in allowed and not _agree(named, organ):
-        return f"the text names the {names.label(named)}, the subtype is about the {organ}"
-    side = names.side_of(named) if names.parts_of(organ) else ""
-    if side and names.is_lesion(target):
-        return f"asks about the {names.label(named)} alone: not supported yet"
+    recorded = (names.canonical(question.organ),) if names.is_known(question.organ) else ()
+    for named in (organs_in(question.text), recorded):
+        fitting = [name for name in named if name == target or _agree(name, organ)]
+        if named and not fitting:
+            return f"it names the {names.label(named[0])}, the subtype is about the {organ}"
+        sided = [name for name in fitting if names.side_of(name) and names.parts_of(organ)]
+        if sided and names.is_lesion(target):
+            return f"asks about the {names.label(sided[0])} alone: not supported yet"
     return ""
 
 
@@ -337,11 +352,7 @@ def why_missing(case: Case, target: str) -> str:
         return f"no mask for {target}: {case.problems[by_name[broken[0]].name]}"
     lacking = [part for part in names.parts_of(target) if part not in case.masks]
     if lacking and len(lacking) < len(names.parts_of(target)):
-        return f"no mask for {target}: {_listed(lacking)} is missing"
+        return f"no mask for {target}: {', '.join(lacking)} is missing"
     if unread and not any(s in case.masks for s in unread):
         return f"no mask for {target}: its file {'was not' if case.complete else 'is not yet'} read"
     return f"no mask for {target}"
-
-
-def _listed(items: Sequence[str]) -> str:
-    return ", ".join(items)

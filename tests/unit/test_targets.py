@@ -5,7 +5,7 @@ import pytest
 from evidence_cases import case, grid, question
 
 from napari_ctvqa.core.rules import rule_for
-from napari_ctvqa.core.targets import lesion_kind, lesions_of, organ_in, resolve, understand
+from napari_ctvqa.core.targets import lesion_kind, lesions_of, organs_in, resolve, understand
 
 SHAPE = (8, 8, 8)
 
@@ -38,7 +38,7 @@ def understood(subtype, text, organ="", lesion=""):
     ],
 )
 def test_the_organ_in_a_text(text, organ):
-    assert organ_in(text) == organ
+    assert "".join(organs_in(text)[:1]) == organ
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,8 @@ def test_the_kind_of_lesion(text, recorded, kind):
         ("Volume of the right kidney?", "kidney", "kidney_right"),
         ("Volume of the right kidney?", "", "kidney_right"),
         ("Volume of the right kidney?", "no such organ", "kidney_right"),
+        ("Volume of the liver beside the spleen?", "liver", "liver"),
+        ("Volume of the liver beside the spleen?", "spleen", "spleen"),
     ],
 )
 def test_text_and_record_together_name_the_target(text, organ, structure):
@@ -80,6 +82,7 @@ def test_text_and_record_together_name_the_target(text, organ, structure):
     [
         ("Volume of the left kidney?", "kidney_right"),
         ("Volume of the spleen?", "liver"),
+        ("Volume of the gall bladder?", "bladder"),
         ("Volume?", "something"),
         ("Volume?", ""),
     ],
@@ -118,6 +121,13 @@ def test_lesions_of_one_kidney_are_refused_with_the_reason():
 def test_a_subtype_about_another_organ_than_the_text_is_refused():
     found = understood("splenomegaly detection", "Is the liver enlarged?", "liver")
     assert "liver" in found.problem and "spleen" in found.problem
+
+
+def test_the_organ_of_the_subtype_may_stand_among_others_in_the_text():
+    found = understood("colon lesion existence", "Any lesion in the colon or rectum?", "colon")
+    assert found.problem == ""
+    found = understood("kidney cyst existence", "Any cyst in it?", "kidney_left")
+    assert "left kidney alone" in found.problem, "the record alone may name the side"
 
 
 @pytest.mark.parametrize(
