@@ -202,6 +202,9 @@ class LayerStack:
         if not np.array_equal(layer.translate, corner_mm):
             layer.translate = corner_mm
         layer.data = data
+        if not layer.visible:
+            # napari lets a hidden layer keep the extent of its old data; placing it clears that.
+            layer.scale = scale
         if colormap is not None:
             layer.colormap = colormap
         layer.editable = False  # napari makes a layer editable again with new data

@@ -91,6 +91,18 @@ def test_all_48_axis_orders_give_the_same_pictures(viewer, session, layers):
     assert not np.array_equal(first["axial"], first["coronal"])
 
 
+@pytest.mark.parametrize("plane", PLANES)
+def test_next_case_opens_in_its_middle_though_nothing_was_shown_between(session, layers, plane):
+    session.update(case=phantom_case())
+    layers.set_plane(plane)
+    session.update(case=None)
+    larger = np.full((40, 60, 50), 10, np.int16)
+    session.update(case=case_of(larger, np.diag([-2.0, -2.0, 4.0, 1.0]), {}, case_id="larger"))
+    assert layers.place.index_zyx == (25, 30, 20)
+    stops = [r.stop for r in layers.viewer.dims.range]
+    assert np.allclose(stops, [49 * 4.0, 59 * 2.0, 39 * 2.0])
+
+
 # -------------------------------------------------------------- highlighting
 
 
