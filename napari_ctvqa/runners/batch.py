@@ -75,13 +75,7 @@ def run_batch(
         raise CtvqaError(
             f"{opened.path} holds no questions.", hint="Give a benchmark folder or question file."
         )
-    config = {
-        "model": answerer.name,
-        "answer_format": answer_format.value,
-        "kit": kit or next(iter(getattr(answerer, "kits", ())), ""),
-        "benchmark": opened.benchmark.name,
-        "software": {"napari-ctvqa": __version__},
-    }
+    config = run_description(answerer, answer_format, kit, opened.benchmark.name)
     wanted = _rows_by_id(questions, rows)
     with ResultJournal(out, config) as journal:
         try:
@@ -96,6 +90,19 @@ def run_batch(
         journal.finish(metrics, order)
         failed = sum(key in journal.failed for key in wanted)
         yield BatchProgress(len(wanted), len(wanted), failed, metrics=metrics)
+
+
+def run_description(
+    answerer: Answerer, answer_format: AnswerFormat, kit: str, benchmark: str
+) -> dict[str, Any]:
+    """Return what a result file says of the run that made it."""
+    return {
+        "model": answerer.name,
+        "answer_format": answer_format.value,
+        "kit": kit or next(iter(getattr(answerer, "kits", ())), ""),
+        "benchmark": benchmark,
+        "software": {"napari-ctvqa": __version__},
+    }
 
 
 def _write_what_there_is(journal: ResultJournal) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import platformdirs
 from qtpy.QtCore import QObject
 
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
@@ -32,8 +31,10 @@ from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.extensions import models
 from napari_ctvqa.io.case_cache import CaseCache
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
+from napari_ctvqa.runners.kept import keep_answer, results_folder
 from napari_ctvqa.runners.opening import Opened, open_path
 from napari_ctvqa.widgets.background import Job
+from napari_ctvqa.widgets.problems import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import Case, CaseFiles, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
+    from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.widgets.layers import CaseLayers
 
 logger = logging.getLogger(__name__)
@@ -69,7 +71,7 @@ class _ScoredRun:
 
 @dataclass(frozen=True)
 class _Chains:
-    reference: EvidenceChain
+    reference: EvidenceChain | None
     by_model: Mapping[str, EvidenceChain]
     comparisons: Mapping[str, ChainComparison]
 
@@ -83,6 +85,7 @@ class _Live:
     turns: tuple[Turn, ...]
     prediction: Prediction | None = None
     score: Score | None = None
+    path: str = ""
 
 
 class Coordinator(QObject):
@@ -95,6 +98,7 @@ class Coordinator(QObject):
         self.opened: Opened | None = None
         self._jobs: dict[str, Job] = {}
         self._pending_focus: str | None = None
+        self._began = datetime.now().strftime("%Y%m%d-%H%M%S")
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
         self._cases = CaseCache()
@@ -175,13 +179,7 @@ class Coordinator(QObject):
         return bool(self._jobs)
 
     def _show_problem(self, error: BaseException) -> None:
-        if not isinstance(error, CtvqaError):
-            logger.error("unexpected failure", exc_info=error)
-            error = CtvqaError(
-                f"Something failed that should not: {type(error).__name__}: {error}",
-                hint="The window goes on; the log has the details.",
-            )
-        self.session.update(problem=error)
+        report(self.session, error)
 
     # --------------------------------------------------------------- opening
 
@@ -244,6 +242,7 @@ class Coordinator(QObject):
             case_message="",
             focus=None,
             focused_step=None,
+            results_folder=results_folder(item) if item.questions is not None else None,
             **_NO_CHAINS,
         )
         if item.questions is None:
@@ -576,7 +575,7 @@ class Coordinator(QObject):
         assert self.opened is not None
         self._start(
             "live",
-            _answer(answerer, question, case, self.session.answer_format, self.opened),
+            _answer(answerer, question, case, self.session.answer_format, self.opened, self._began),
             self._show_live,
             self._run_failed,
             self._run_ended,
@@ -598,7 +597,9 @@ class Coordinator(QObject):
         )
         if live.prediction is not None:
             failed = int(live.prediction.failed)
-            self.session.update(progress=replace(self.session.progress, done=1, failed=failed))
+            self.session.update(
+                progress=replace(self.session.progress, done=1, failed=failed, path=live.path)
+            )
 
     def _run_filter(self, answerer: Any) -> None:
         opened = self.opened
@@ -674,10 +675,8 @@ class _BatchItems:
 
 def result_path(opened: Opened, model: str, answer_format: AnswerFormat) -> Path:
     """Return a new file for a run's results in the user's data folder."""
-    benchmark = opened.benchmark.name if opened.benchmark is not None else "case"
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    folder = Path(platformdirs.user_data_dir("napari-ctvqa")) / "runs" / benchmark
-    return folder / f"{model}_{answer_format.value}_{stamp}.json"
+    return results_folder(opened) / f"{model}_{answer_format.value}_{stamp}.json"
 
 
 def _open(request: _OpenRequest) -> Generator[object, None, None]:
@@ -717,7 +716,9 @@ def _rescore(
 def _chains(
     question: Question, case: Case | None, predictions: Mapping[str, Prediction]
 ) -> Generator[_Chains, None, None]:
-    if case is None:
+    if case is None:  # what the models did can be read all the same
+        models_alone = {m: prediction_chain(question, p) for m, p in predictions.items()}
+        yield _Chains(None, models_alone, {})
         return
     reference = reference_chain(question, case)
     by_model = {m: prediction_chain(question, p, case) for m, p in predictions.items()}
@@ -727,7 +728,12 @@ def _chains(
 
 
 def _answer(
-    answerer: Any, question: Question, case: Case, answer_format: AnswerFormat, opened: Opened
+    answerer: Answerer,
+    question: Question,
+    case: Case,
+    answer_format: AnswerFormat,
+    opened: Opened,
+    began: str,
 ) -> Generator[_Live, None, None]:
     turns: tuple[Turn, ...] = ()
     for event in answerer.answer(question, case, answer_format):
@@ -737,7 +743,8 @@ def _answer(
         elif isinstance(event, Prediction):
             assert opened.benchmark is not None
             score = opened.benchmark.score(question, event, answer_format)
-            yield _Live(answerer.name, question, turns, event, score)
+            path = keep_answer(opened, answerer, answer_format, question, event, began=began)
+            yield _Live(answerer.name, question, turns, event, score, str(path))
 
 
 def _scored_batch(

@@ -1,5 +1,8 @@
 """The whole window on the demo case: what a person sees and does, end to end."""
 
+import json
+from pathlib import Path
+
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication
@@ -143,11 +146,22 @@ def test_the_rule_agent_answers_this_question(app):
     assert app.session.scores["rules"][question.id].official.value == "right"
     assert app.session.progress.state is RunState.IDLE
     assert app.session.comparisons["rules"].first_difference is None
+    kept = json.loads(Path(app.session.progress.path).read_text())
+    assert [row["qid"] for row in kept["results"]] == [question.id]
+
+
+def test_asking_again_rewrites_no_answer(app):
+    app.session.wishes.step_question.emit(1)
+    settle(app)
+    paths = set()
+    for _ in range(2):
+        app.session.wishes.run.emit("rules", "", "question")
+        settle(app)
+        paths.add(app.session.progress.path)
+    assert len(paths) == 2
 
 
 def test_the_rule_agent_answers_what_the_filter_shows_and_keeps_a_file(app):
-    from pathlib import Path
-
     app.session.wishes.filter.emit('subtype:"organ volume measurement"')
     wanted = len(app.session.rows)
     app.session.wishes.run.emit("rules", "", "filter")

@@ -239,13 +239,16 @@ def _what_will_happen(session: Session, scope: str) -> str:
         assert session.question is not None
         question = one_line(session.question.id, 80)
         return (
-            f"Asks {question}. The answer appears in Question and Evidence; "
-            "it stays in this window and is not written to a file."
+            f"Asks {question}. The answer appears in Question and Evidence and is kept "
+            f"{_in_a_file(session)}."
         )
     count = f"{len(session.rows):,} questions" if len(session.rows) != 1 else "1 question"
+    return f"Asks {count}. Each answer is kept as it comes {_in_a_file(session)}."
+
+
+def _in_a_file(session: Session) -> str:
     folder = session.results_folder
-    place = f"in {folder}" if folder is not None else "whose name is shown here"
-    return f"Asks {count}. Each answer is kept as it comes, in a new file {place}."
+    return f"in a file in {folder}" if folder is not None else "in a file that is named here"
 
 
 PANEL = RunPanel

@@ -1,0 +1,55 @@
+"""Where answers given in the window are kept: one file a model and format, then a next one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from napari_ctvqa.io.result_journal import ResultJournal
+from napari_ctvqa.runners.batch import result_row, run_description
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.ports import Answerer
+    from napari_ctvqa.core.records import AnswerFormat, Prediction, Question
+    from napari_ctvqa.runners.opening import Opened
+
+
+def results_folder(opened: Opened) -> Path:
+    """Return the folder in the user's data where this benchmark's runs are kept."""
+    benchmark = opened.benchmark.name if opened.benchmark is not None else "case"
+    return Path(platformdirs.user_data_dir("napari-ctvqa")) / "runs" / benchmark
+
+
+def keep_answer(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    question: Question,
+    prediction: Prediction,
+    *,
+    began: str,
+) -> Path:
+    """Put one answer on disk and return its file, a result file as ``run`` writes them.
+
+    ``began`` tells the files of one window from another's. An answer that is already there is
+    never rewritten: asking again begins the next file.
+
+    Raises
+    ------
+    CtvqaError
+        When the file cannot be written.
+    """
+    assert opened.benchmark is not None
+    config = run_description(answerer, answer_format, "", opened.benchmark.name)
+    stem = f"{answerer.name}_{answer_format.value}_single_{began}"
+    number = 1
+    while True:
+        path = results_folder(opened) / f"{stem}_{number}.json"
+        with ResultJournal(path, config) as journal:
+            if question.id not in journal:
+                journal.add(result_row(question, prediction))
+                journal.write()
+                return path
+        number += 1
