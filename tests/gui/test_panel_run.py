@@ -57,7 +57,7 @@ def test_it_says_what_will_be_asked_and_where_answers_go(show):
     session = opened(rows=np.arange(37), results_folder=Path("/data/runs"))
     panel = show(session)
     assert "Asks bench_00000." in shown_texts(panel)
-    assert "not written to a file" in shown_texts(panel)
+    assert "kept in a file in /data/runs" in shown_texts(panel)
     _scope(panel, "All that").click()
     text = shown_texts(panel)
     assert "Asks 37 questions." in text
