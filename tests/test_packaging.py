@@ -1,5 +1,6 @@
 """The wheel built from the sdist works outside the tree, and so does the editable install."""
 
+import ast
 import json
 import os
 import subprocess
@@ -7,12 +8,15 @@ import sys
 import tarfile
 import venv
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from npe2 import PluginManifest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from project_file import ROOT, project
+from test_architecture import imported
 
 SHELF = ROOT / "resources"
 RESOURCES = sorted(p.relative_to(SHELF).as_posix() for p in SHELF.rglob("*") if p.is_file())
@@ -61,6 +65,23 @@ def test_extras_are_the_promised_ones():
     }
     (everything,) = map(Requirement, extras["all"])
     assert everything.extras == {"gui", "local"}
+
+
+def third_party(folder):
+    """Return the distributions that the Python files of a folder import."""
+    provided_by = packages_distributions()
+    names = {
+        name.partition(".")[0]
+        for path in (ROOT / folder).rglob("*.py")
+        for name, _ in imported(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    foreign = names - sys.stdlib_module_names - {"napari_ctvqa"}
+    return {canonicalize_name(dist) for name in foreign for dist in provided_by.get(name, ())}
+
+
+def test_hard_dependencies_are_those_that_are_imported():
+    hard = {canonicalize_name(Requirement(text).name) for text in project()["dependencies"]}
+    assert hard == third_party("napari_ctvqa")
 
 
 def test_no_qt_binding_is_a_hard_dependency():
