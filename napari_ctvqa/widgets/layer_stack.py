@@ -57,6 +57,7 @@ class LayerStack:
         self._visible: dict[str, bool] = {}
         self._opacity: dict[str, float] = {}
         self._hole: Region | None = None
+        self._spacing_mm: Spacing = (1.0, 1.0, 1.0)
         viewer.layers.events.removed.connect(self._on_removed)
 
     def close(self) -> None:
@@ -73,6 +74,7 @@ class LayerStack:
         self, array_zyx: npt.NDArray[Any], spacing_mm_zyx: Spacing, window: tuple[float, float]
     ) -> None:
         """Draw a CT; ``window`` (lo, hi) counts for a new layer, else the window stays."""
+        self._spacing_mm = spacing_mm_zyx
         layer = self._layers.get(CT)
         if layer is not None:
             self._swap(layer, array_zyx, spacing_mm_zyx, _ORIGIN)
@@ -105,18 +107,19 @@ class LayerStack:
         name: str,
         labels: npt.NDArray[Any],
         box: BoxZYX,
-        spacing_mm_zyx: Spacing,
         table: Mapping[int, tuple[str, RGB]],
         look: Look,
     ) -> None:
-        """Draw labels that fill ``box`` of the display grid; ``table``: value to name and colour.
+        """Draw labels that fill ``box`` of the CT's grid; ``table``: value to name and colour.
 
         Only the box is drawn, which costs less than the whole grid and shows the same.
         """
         data = StyledLabels(labels, table, look)
         data.corner = (box[0].start, box[1].start, box[2].start)
         data.hole = None if name == FOCUS else self._hole
-        corner_mm = tuple(start * mm for start, mm in zip(data.corner, spacing_mm_zyx, strict=True))
+        corner_mm = tuple(
+            start * mm for start, mm in zip(data.corner, self._spacing_mm, strict=True)
+        )
         colormap = _colormap(table, look, data.edge_offset)
         layer = self._layers.get(name)
         if layer is None:
@@ -127,7 +130,7 @@ class LayerStack:
                 colormap=colormap,
                 opacity=1.0,
                 blending="translucent_no_depth",
-                scale=spacing_mm_zyx,
+                scale=self._spacing_mm,
                 translate=corner_mm,
                 units=_UNITS,
                 axis_labels=_AXIS_LABELS,
@@ -137,17 +140,24 @@ class LayerStack:
                 layer.opacity = _STEPPED_BACK
             self._add(name, layer)
         else:
-            self._swap(layer, data, spacing_mm_zyx, corner_mm, colormap)
+            self._swap(layer, data, self._spacing_mm, corner_mm, colormap)
         layer.features = _features(table, data.edge_offset)
 
     def empty(self, name: str) -> None:
-        """Leave nothing of the former case in a layer: neither memory nor a part in the extent."""
+        """Leave nothing of the former case in a layer: neither memory, extent nor spacing.
+
+        napari's sliders step by the finest spacing of all layers, hidden ones too.
+        """
         layer = self._layers.get(name)
-        if layer is None or layer.data.size == 1:
+        if layer is None:
             return
-        one_voxel = np.zeros((1, 1, 1), np.uint8)
-        data = one_voxel if name == CT else StyledLabels(one_voxel, {}, _NO_LOOK)
-        self._swap(layer, data, layer.scale, _ORIGIN)
+        data = layer.data
+        if data.size > 1:
+            one_voxel = np.zeros((1, 1, 1), np.uint8)
+            data = one_voxel if name == CT else StyledLabels(one_voxel, {}, _NO_LOOK)
+        elif np.array_equal(layer.scale, self._spacing_mm):
+            return
+        self._swap(layer, data, self._spacing_mm, _ORIGIN)
 
     def empty_all(self, *, keep: Collection[str] = ()) -> None:
         """Leave nothing of the former case in any layer but those to ``keep``."""
@@ -196,7 +206,7 @@ class LayerStack:
     def _swap(
         self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
     ) -> None:
-        """Give a layer other data and place; what stays the same is not set: napari counts each."""
+        """Give a layer other data and place; what stays the same is not set, to save a redraw."""
         if not np.array_equal(layer.scale, scale):
             layer.scale = scale
         if not np.array_equal(layer.translate, corner_mm):

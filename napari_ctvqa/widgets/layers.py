@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import napari
     import numpy.typing as npt
 
-    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask
+    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Volume
     from napari_ctvqa.core.colours import RGB, Look
     from napari_ctvqa.core.geometry import Grid
     from napari_ctvqa.core.session import Session
@@ -225,7 +225,7 @@ class CaseLayers:
             region = self.focused.region
             assert region.box_zyx is not None and region.crop_zyx is not None
             table = {1: (self.focused.structure, highlight_colour())}
-            self._draw(FOCUS, region.crop_zyx, region.box_zyx, table, highlight_look())
+            self.stack.draw_labels(FOCUS, region.crop_zyx, region.box_zyx, table, highlight_look())
         self.stack.step_back(None if self.focused is None else self.focused.region)
         self._show_and_hide(insist=frozenset({FOCUS}))
         self.changed.emit()
@@ -247,7 +247,7 @@ class CaseLayers:
                 value: (mask.structure, self.colours.get(mask.structure, colours[mask.structure]))
                 for value, mask in enumerate(kept, start=1)
             }
-            self._draw(source, labels, box, table, look_of(source))
+            self.stack.draw_labels(source, labels, box, table, look_of(source))
         else:
             self.stack.empty(source)
         self._show_and_hide()
@@ -284,17 +284,6 @@ class CaseLayers:
         part = data.plain_plane(axis, self._index_zyx()[axis]) if flat else np.asarray(data)
         return np.bincount(part.ravel(), minlength=2)
 
-    def _draw(
-        self,
-        name: str,
-        labels: npt.NDArray[Any],
-        box: BoxZYX,
-        table: Mapping[int, tuple[str, RGB]],
-        look: Look,
-    ) -> None:
-        assert self.grid is not None
-        self.stack.draw_labels(name, labels, box, self.grid.spacing_mm_zyx, table, look)
-
     def _show_and_hide(self, *, insist: frozenset[str] = frozenset()) -> None:
         shown = set() if self._case is None else {CT}
         if self.overlays_shown and self._case is not None:
@@ -313,21 +302,26 @@ class CaseLayers:
         same_volume = before is not None and case is not None and case.volume is before.volume
         if before is not None and not same_volume:
             self._leave(before)
-            # What the next case draws anyway is not emptied first: each swap costs napari 30 ms.
-            self.stack.empty_all(keep=() if case is None else (CT, *_GROUPS))
         self._case = case
-        if case is not None:
+        if case is None:
+            self.stack.empty_all()
+        else:
             if not same_volume:
-                volume, preset = case.volume, self.presets.named(self.preset_name)
-                assert preset is not None
-                spacing_mm = volume.display_grid.spacing_mm_zyx
-                self.stack.draw_image(volume.display_zyx, spacing_mm, (preset.lo, preset.hi))
+                self._draw_volume(case.volume)
             self._draw_maps(case, before if same_volume else None)
         self._show_and_hide()
         if case is not None and not same_volume:
             self._arrive(case)
         self._on_focus_changed()
         self.changed.emit()
+
+    def _draw_volume(self, volume: Volume) -> None:
+        preset = self.presets.named(self.preset_name)
+        assert preset is not None
+        spacing_mm = volume.display_grid.spacing_mm_zyx
+        self.stack.draw_image(volume.display_zyx, spacing_mm, (preset.lo, preset.hi))
+        # What the new case draws anyway is not emptied first: each swap costs napari 30 ms.
+        self.stack.empty_all(keep=(CT, *_GROUPS))
 
     def _leave(self, case: Case) -> None:
         self._places[case.case_id, case.volume.path] = self._index_zyx()
@@ -355,7 +349,7 @@ class CaseLayers:
                 table = {v: (name, self.colours[name]) for v, name in label_map.structures.items()}
                 look = lesion_look() if group == "lesions" else look_of(Source.REFERENCE)
                 box = _box_of(label_map, case)
-                self._draw(group, label_map.array_zyx[box], box, table, look)
+                self.stack.draw_labels(group, label_map.array_zyx[box], box, table, look)
 
     # ------------------------------------------------------------------ focus
 

@@ -264,6 +264,20 @@ def test_every_slice_can_be_reached_on_an_uneven_spacing(session, layers):
         assert round(float(shown[0])) == index
 
 
+def test_napari_s_sliders_have_a_step_for_every_slice_of_this_case(viewer, session, layers):
+    coarse = case_of(
+        *stored(np.zeros((9, 8, 7), np.int16), (0, 1, 2), (False,) * 3, (2.0, 2.0, 5.0)),
+        {"organ": np.ones((9, 8, 7), bool)},
+        case_id="coarse",
+    )
+    session.update(case=phantom_case(lesions=("ball",)))
+    layers.highlight(session.case.masks["rod"])
+    session.update(case=coarse)
+    assert tuple(viewer.dims.nsteps) == (7, 8, 9)
+    session.update(case=phantom_case())
+    assert tuple(viewer.dims.nsteps) == (12, 20, 24)
+
+
 def test_unknown_plane_is_refused(layers):
     with pytest.raises(ValueError, match="sagital"):
         layers.set_plane("sagital")
