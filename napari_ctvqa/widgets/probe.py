@@ -9,7 +9,7 @@ import numpy as np
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QLabel, QSizePolicy
 
-from napari_ctvqa.core.view_text import probe_fields
+from napari_ctvqa.core.view_text import NOTHING, probe_fields
 from napari_ctvqa.widgets.directions import canvas_to_world
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.layers import CaseLayers
 
 _CAPTIONS = {
-    "HU": "HU {}",
-    "labels": "{}",
-    "voxel": "shown {} (from 1)",
-    "file": "file {} (from 0)",
-    "LPS": "LPS {} mm",
-    "RAS": "RAS {} mm",
+    "HU": ("HU ", ""),
+    "labels": ("", ""),
+    "voxel": ("shown ", " (from 1)"),
+    "file": ("file ", " (from 0)"),
+    "LPS": ("LPS ", " mm"),
+    "RAS": ("RAS ", " mm"),
 }
 _ROWS: Mapping[int, tuple[tuple[str, ...], ...]] = {
     1: (("HU", "voxel", "file", "LPS", "RAS", "labels"),),
@@ -47,9 +47,12 @@ _WIDEST = {
 
 def probe_rows(fields: Mapping[str, str], rows: int) -> list[str]:
     """Return the strip's text in 1, 2 or 3 rows; names stand last or alone: they have no limit."""
-    return [
-        "   ".join(_CAPTIONS[name].format(fields[name]) for name in names) for names in _ROWS[rows]
-    ]
+    return ["   ".join(_captioned(name, fields[name]) for name in names) for names in _ROWS[rows]]
+
+
+def _captioned(name: str, text: str) -> str:
+    before, after = _CAPTIONS[name]
+    return f"{before}{text}{'' if text == NOTHING else after}"
 
 
 class ProbeStrip(QLabel):
