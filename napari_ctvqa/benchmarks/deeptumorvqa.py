@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +108,12 @@ def subtypes() -> Mapping[str, Subtype]:
     }  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def _spaced(name: str) -> str:
     return " ".join(name.replace("_", " ").split())
 
 
+@lru_cache(maxsize=4096)
 def subtype_name(name: str) -> str:
     """Return a subtype as the schema spells it: underscores are spaces, case does not matter."""
     spaced = _spaced(name)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.errors import InputFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 MAX_FILE_BYTES = 2 * 1024**3
@@ -21,6 +21,7 @@ MAX_LINE_CHARACTERS = 64 * 1024**2
 HEAD_BYTES = 256 * 1024
 _DECODER = json.JSONDecoder()
 _MAX_RESTARTS = 200
+_MOST_SHARED = 200_000
 _NOT_BLANK = re.compile(r"[^\s\ufeff]")
 
 _BOMS = (
@@ -32,12 +33,34 @@ _BOMS = (
 )
 
 
+class Cells(Mapping[str, str]):
+    """One row of a table as a record; all rows share one header, which saves most of the memory."""
+
+    __slots__ = ("_cells", "_places")
+
+    def __init__(self, places: Mapping[str, int], cells: list[str]) -> None:
+        self._places = places
+        self._cells = cells
+
+    def __getitem__(self, key: str) -> str:
+        place = self._places[key]
+        if place >= len(self._cells):
+            raise KeyError(key)
+        return self._cells[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return islice(self._places, len(self._cells))
+
+    def __len__(self) -> int:
+        return min(len(self._cells), len(self._places))
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One record of a file and the 1-based line it begins on."""
 
     line: int
-    values: dict[str, Any]
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,25 +301,28 @@ def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
     InputFileError
         When the file cannot be read or has no header.
     """
-    text = read_text(path, max_bytes=max_bytes)
     problems: list[str] = []
     rows: list[Row] = []
     shared: dict[str, str] = {}
-    header: list[str] | None = None
-    for line, cells, wrong in _csv_rows(text):
+    places: dict[str, int] | None = None
+    width = 0
+    for line, cells, wrong in _csv_rows(_table_lines(read_text(path, max_bytes=max_bytes))):
         if wrong:
             problems.append(f"{path}: line {line} is not a row of a table ({wrong}).")
-        elif header is None:
-            header = [cell.strip() for cell in cells]
-        elif len(cells) > len(header) and any(cells[len(header) :]):
+        elif places is None:
+            width = len(cells)
+            places = {name: i for i, name in _first_of_each([cell.strip() for cell in cells])}
+        elif len(cells) > width and any(cells[width:]):
             problems.append(
-                f"{path}: line {line} has {len(cells)} cells; the header has {len(header)}. "
+                f"{path}: line {line} has {len(cells)} cells; the header has {width}. "
                 "Quote values that hold the separator."
             )
         else:
-            values = (shared.setdefault(cell, cell) for cell in cells)
-            rows.append(Row(line, dict(zip(header, values, strict=False))))
-    if header is None:
+            if len(shared) > _MOST_SHARED:
+                shared.clear()
+            kept = cells[:width]
+            rows.append(Row(line, Cells(places, list(map(shared.setdefault, kept, kept)))))
+    if places is None:
         raise InputFileError(
             path,
             "is empty; a table with a header line was expected." if not problems else problems[0],
@@ -305,13 +331,30 @@ def read_csv(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> Rows:
     return Rows(rows, tuple(problems))
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, list[str], str]]:
+def _first_of_each(names: list[str]) -> list[tuple[int, str]]:
+    """Return (place, name) of the columns; a name that repeats gets its place behind it."""
+    seen: set[str] = set()
+    found = []
+    for place, name in enumerate(names):
+        unique = name if name not in seen else f"{name} ({place + 1})"
+        seen.add(unique)
+        found.append((place, unique))
+    return found
+
+
+def _table_lines(text: str) -> list[str]:
+    """Return the lines of a table; only line feeds (or, without any, returns) end a line."""
+    mark = "\n" if "\n" in text or "\r" not in text else "\r"
+    return text.removeprefix("\ufeff").split(mark)
+
+
+def _csv_rows(lines: list[str]) -> Iterator[tuple[int, list[str], str]]:
     """Yield (line, cells, what is wrong); a bad row costs its first line only."""
-    lines = io.StringIO(text.removeprefix("\ufeff"), newline="").readlines()
     dialect = _dialect(lines[0] if lines else "")
     begin = restarts = 0
     while begin < len(lines):
-        reader = csv.reader(lines[begin:] if begin else lines, dialect=dialect, strict=True)
+        following = (f"{line}\n" for line in islice(lines, begin, None))
+        reader = csv.reader(following, dialect=dialect, strict=True)
         at = begin
         try:
             for cells in reader:
