@@ -77,6 +77,11 @@ def _unlike_recorded(
     run: Run, metrics: Mapping[str, Any], answer_format: AnswerFormat
 ) -> Iterator[str]:
     """Yield a sentence where the file's own metrics say something else than what we computed."""
+    if run.answer_format is not None and run.answer_format is not answer_format:
+        yield (
+            f"the file says that it was made as {run.answer_format.value}; it is scored as "
+            f"{answer_format.value}, as asked."
+        )
     recorded, ours = _accuracy(run.recorded_metrics), _accuracy(metrics)
     if recorded is not None and ours is not None and abs(recorded - ours) > _ROUNDING:
         yield (

@@ -46,7 +46,7 @@ _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}]*)\}")
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL | re.IGNORECASE)
 _FINAL_TAG = re.compile(r"\[FINAL\]|####", re.IGNORECASE)
-_MARKUP = re.compile(r"\*\*|__|`|\$|</?[bi]>|</s>|<\|[^|>]*\|>")
+_MARKUP = re.compile(r"\*\*|__|`|\$|\\[()\[\]]|</?[bi]>|</s>|<\|[^|>]*\|>")
 
 
 def plain(text: str) -> str:
@@ -81,8 +81,9 @@ _LETTER = r"[(\[{\"']*(?:option\s+|choice\s+)?[(\[{\"']*"
 _STATEMENT = re.compile(
     r"(?i:\b(?:answers?|(?:correct|right|best|final|chosen|selected)\s+(?:option|choice|letter)"
     r"|i(?:\s+would)?\s+(?:choose|select|pick|go\s+with)"
-    r"|(?:option|choice|letter)\s*(?=[:=])))"
-    r"(?i:\s+(?:is|would\s+be|should\s+be|must\s+be|was))?\s*[:=\-–—→]*\s*"
+    r"|(?:option|choice|letter)\s*(?=[\"'”’]?\s*[:=])))[\"'”’]?"
+    r"(?i:\s+(?:is|was|(?:would|should|must)\s+be|(?:seems|appears)\s+to\s+be))?"
+    r"\s*[:=\-–—→]*\s*"
     rf"(?i:the\s+)?(?i:{_LETTER})"
     r"(?:([A-H])(?![\w'’])|([a-h])(?=\s*[)\]}\"'.]*\s*(?:\n|\Z)))"
 )
@@ -92,7 +93,12 @@ _CALLED_RIGHT = re.compile(
 )
 _ALSO = re.compile(r"[)\]}\"']*\s*(?:,|/|&|\bor\b|\band\b)\s*(?:option\s+)?[(\[]?[A-H](?![\w'’])")
 _WHOLE = re.compile(r"\A[\s(\[{\"']*([A-Ha-h])[\s)\]}\"'.:]*\Z")
-_LEADING = re.compile(r"\A[(\[{\"']*([A-H])(?:[)\]}\"']+[.:,]?|[.:)]|\s+[-–—]\s|\s*\n)")
+_LEADING = re.compile(
+    r"\A[(\[{\"']*([A-H])(?:[)\]}\"']+[.:,]?|[.:),]|\s+[-–—]\s|\s*\n|(?=\s+(?:because|since|as|due)\b))"
+)
+_FOLLOWED = re.compile(r"\s*(?:or\s+|and\s+)?[(\[]?[A-H](?![\w'’])")
+_MARKER = re.compile(r"(?<![\w'’])([A-H])\s?[:.)]\s")
+_IN_BRACKETS = re.compile(r"[(\[]([A-H])[)\]]")
 _MENTION = re.compile(r"(?i:\b(?:option|choice)\s+)[(\[\"']*([A-H])(?![\w'’])")
 _DENIED = re.compile(
     r"[)\]}\"']*\s*(?:is|was|can|cannot|seems|appears)\s*(?:be\s+)?"
@@ -100,8 +106,8 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = re.compile(
-    r"(?:[,:;–—-]|(?i:\b(?:so|therefore|thus|hence|is|be|choose|select|pick)))\s+"
-    r"(?i:option\s+)?[(\[\"']*([A-H])[)\]\"']*\s*[.!]?\s*\Z"
+    r"(?:[,:;–—-]|(?i:\b(?:so|therefore|thus|hence|is|it['’]s|be|choose|select|pick|think|believe"
+    r"|guess|say)))\s+(?i:option\s+)?[(\[\"']*([A-H])[)\]\"']*\s*[.!]?\s*\Z"
 )
 
 
@@ -121,7 +127,12 @@ def read_letter(text: str, options: Sequence[Option], question: str = "") -> Rea
         if found is not None:
             return found
     spoken = _option_by_text(body, options, question)
-    return spoken if spoken is not None else _last_resort(body, options)
+    if spoken is None:
+        return _last_resort(body, options)
+    beside = set(_IN_BRACKETS.findall(_last_statement(body) or body))
+    if beside and beside != {spoken.value}:
+        return Reading("", "names several options")
+    return spoken
 
 
 def _checked(letter: str, rest: str, options: Sequence[Option], how: str) -> Reading:
@@ -164,6 +175,12 @@ def _bare_letter(body: str, options: Sequence[Option]) -> Reading | None:
     if leading is None:
         return None
     rest = body[leading.end() :]
+    listed = leading[0].endswith(",") and _FOLLOWED.match(rest)
+    if listed or _ALSO.match(rest):
+        return Reading("", "names several options")
+    letters = {option.letter for option in options}
+    if len(letters & {m[1] for m in _MARKER.finditer(body)}) > 1:
+        return None  # the options are listed again; that chooses none
     trailing = _TRAILING.search(body)
     if trailing and trailing[1] != leading[1] and trailing.start() > leading.end():
         return Reading("", "names several options")
@@ -262,6 +279,7 @@ def _last_statement(body: str) -> str:
 _LEAD_YES_NO = re.compile(
     r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))(\s*(?:[^\w\s]|\n|\Z))?", re.IGNORECASE
 )
+_EITHER = re.compile(r"\W*(?:yes|no)\s*(?:/|or|and|,)\s*(?:yes|no)\b", re.IGNORECASE)
 _TRAIL_YES_NO = re.compile(
     r"(?:[:,–—-]|\b(?:is|be|so|therefore|thus|hence|say|a|definitely|clearly|probably|likely))\s+"
     r"[\"'(]*(yes|no)[\"')]*\s*[.!]?\s*\Z",
@@ -312,6 +330,8 @@ def read_yes_no(text: str, question: str = "") -> Reading:
     body = plain(text)
     if not body:
         return Reading("", "no text")
+    if _EITHER.match(body):
+        return Reading("", "says both")
     said = _last_statement(body)
     inverted = bool(_INVERTED.search(question))
     doubtful = inverted or refuses(body) or bool(_DOUBLE.search(body))
@@ -365,6 +385,7 @@ _NUMBER = re.compile(
     rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³])",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[.;!?](?=\s|\Z)|\n")
 _AROUND = 60
 _MOST_NUMBERS = 400
 _WORDS = {
@@ -380,7 +401,7 @@ _NO_THINGS = re.compile(
     r"\bno (?:\w+ ){0,2}(?:lesions?|tumou?rs?|cysts?|mass(?:es)?|nodules?|instances?)\b",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\.?\d", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|[×x*])\s*\.?\d", re.IGNORECASE)
 _BEFORE_RANGE = re.compile(
     r"\d\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE
 )
@@ -400,6 +421,7 @@ class _Number:
     value: float
     unit: str
     start: int
+    end: int
     aside: bool
 
 
@@ -429,7 +451,7 @@ def _written_count(body: str) -> tuple[_Number | None, str]:
     if _NO_THINGS.search(body):
         words.add(0)
     if len(words) == 1 and not refuses(body):
-        return _Number(float(words.pop()), "", 0, False), "written out"
+        return _Number(float(words.pop()), "", 0, 0, False), "written out"
     return None, "no number" if not words else "names several numbers"
 
 
@@ -443,7 +465,13 @@ def _choose(numbers: list[_Number], body: str, unit: str) -> tuple[_Number | Non
             return after[0], "stated as the answer"
     if len({(n.value, n.unit) for n in numbers}) == 1:
         return numbers[0], "the only number"
-    if numbers[0].start == 0:
+    equals = max(body.rfind("="), body.rfind("≈"))
+    after = [n for n in numbers if n.start > equals >= 0]
+    if after:
+        return after[0], "after the last ="
+    ends = _SENTENCE_END.search(body, numbers[0].end)
+    first = [n for n in numbers if n.start < (ends.start() if ends else len(body))]
+    if numbers[0].start == 0 and len(first) == 1:
         return numbers[0], "begins with it"
     dimension = _UNITS.get(unit.lower(), ("", 1.0))[0]
     fitting = [n for n in numbers if dimension and _UNITS.get(n.unit, ("",))[0] == dimension]
@@ -479,7 +507,7 @@ def _numbers(body: str) -> Iterator[_Number]:
         if not math.isfinite(value):
             continue
         aside = opened > 0 and before.strip() != "("
-        yield _Number(value, (match[4] or "").lower(), match.start(), aside)
+        yield _Number(value, (match[4] or "").lower(), match.start(), match.end(), aside)
 
 
 def _value(digits: str, exponent: str) -> float:

@@ -52,6 +52,17 @@ YES_NO = (Option("A", "No"), Option("B", "Yes"))
         ("There is a lesion, so C", "C"),
         ("<think>A or maybe D</think> B", "B"),
         ("The grade is severe.", "C"),
+        ("C, because it is large", "C"),
+        ("C because it is large", "C"),
+        ("It's C", "C"),
+        ("I think C", "C"),
+        ("### Answer\nC", "C"),
+        ("**Answer:** C", "C"),
+        ('{"answer": "C", "confidence": 0.9}', "C"),
+        (r"\(C\)", "C"),
+        ("The answer seems to be C", "C"),
+        ("Severe (C)", "C"),
+        ("A: Normal is small. B: Moderate is larger. The answer is C", "C"),
         ("not severe but mild", "D"),
         ("Severe", "C"),
         ("I cannot be sure, but the answer is C", "C"),
@@ -77,6 +88,12 @@ def test_letter_is_read(text, letter):
         "The answer is not C",
         "I think hepatitis B",
         "mild to severe",
+        "A: Normal B: Moderate C: Severe D: Mild",
+        "A. Normal\nB. Moderate",
+        "Severe (D)",
+        "C or D",
+        "C/D",
+        "A, B",
         "<think>the answer is C",
         "It cannot be determined whether it is mild",
         "A. Normal would be below 314.5. It is 900, so C",
@@ -117,6 +134,12 @@ def test_yes_no_options_are_read_by_meaning(text, letter):
     assert read_letter(text, YES_NO, "Does the colon have any lesion?").value == letter
 
 
+def test_an_option_may_begin_with_an_article():
+    options = (Option("A", "No lesion"), Option("B", "A cyst"))
+    assert read_letter("B. A cyst", options).value == "B"
+    assert read_letter("B: A cyst", options).value == "B"
+
+
 def test_letter_says_how_it_was_read():
     assert read_letter("Answer: C", GRADES).how == "stated as the answer"
     assert "another option" in read_letter("C: Mild", GRADES).how
@@ -145,6 +168,8 @@ def test_letter_says_how_it_was_read():
         ("A lesion is not absent", ""),
         ("Although no cyst is seen, a lesion is present", ""),
         ("Not sure", ""),
+        ("Yes/No", ""),
+        ("Yes or no", ""),
         ("The liver", ""),
         ("", ""),
     ],
@@ -185,6 +210,10 @@ def test_only_a_plain_yes_or_no_is_read_where_the_question_is_negative():
         ("Step 1: look. Answer: 12 lesions", "", "12"),
         ("5 lesions in segment 4", "", "5"),
         ("10 %", "%", "10"),
+        ("12 ± 1 cm³", "cm³", "12"),
+        ("150 cm³ + 160 cm³ = 310 cm³", "cm³", "310"),
+        ("12.3 cm³. The whole liver has 1500 cm³.", "cm³", "12.3"),
+        ('{"answer": 42.5}', "", "42.5"),
     ],
 )
 def test_number_is_read(text, unit, number):
@@ -203,6 +232,8 @@ def test_number_is_read(text, unit, number):
         ("3 x 4 cm", "cm"),
         ("35 mm", "cm³"),
         ("12 or 15", ""),
+        ("3 lesions in the liver, 2 in the kidney", ""),
+        ("left 150 cm³, right 160 cm³", "cm³"),
         ("120/80", ""),
         ("1e999", ""),
         ("no number here", ""),

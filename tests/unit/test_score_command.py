@@ -74,6 +74,13 @@ def test_metrics_of_the_file_that_say_otherwise_are_named(questions, answers, ca
     assert "own metrics say accuracy 0.5000; scored as mc it is 0.6667" in err
 
 
+def test_a_file_that_says_another_format_is_named(questions, answers, capsys):
+    data = {**json.loads(answers.read_text()), "answer_format": "freeform"}
+    answers.write_text(json.dumps(data))
+    _, _, err = run(capsys, questions, answers, "--format", "mc", "--json")
+    assert "made as freeform; it is scored as mc" in err
+
+
 def test_text_is_readable(questions, answers, capsys):
     code, out, _ = run(capsys, questions, answers, "--format", "mc")
     assert code == 0
