@@ -6,8 +6,10 @@ import json
 import pytest
 
 from napari_ctvqa.benchmarks import _spatial_jury as juries
+from napari_ctvqa.benchmarks._spatial_questions import case_of_path
+from napari_ctvqa.benchmarks._spatial_scores import clean
 from napari_ctvqa.benchmarks._text_metrics import text_metrics
-from napari_ctvqa.benchmarks.ct_spatialvqa import BENCHMARK, case_of_path, clean
+from napari_ctvqa.benchmarks.ct_spatialvqa import BENCHMARK
 from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
 from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.runners.opening import open_path

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from napari_ctvqa.benchmarks.deeptumorvqa import BENCHMARK, subtypes
+from napari_ctvqa.benchmarks._deeptumorvqa_subtypes import subtypes
+from napari_ctvqa.benchmarks.deeptumorvqa import BENCHMARK
 from napari_ctvqa.core.errors import AmbiguousError, InputFileError, NotFoundError
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Option, Outcome
 
