@@ -17,10 +17,12 @@ from napari_ctvqa.core.targets import (
     resolve,
     steps_of,
     structures_for,
+    understand,
 )
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case, Mask
+    from napari_ctvqa.core.records import Question
 
 _OF_ONE_MASK = ("mask_elsewhere", "mask_shape")
 """Codes of warnings about one mask; the rest speak of the CT or of the case as a whole."""
@@ -49,8 +51,19 @@ def plan(rule: Rule, understood: Understood) -> tuple[PlanStep, ...]:
     return tuple(steps)
 
 
-def wanted_for(rule: Rule, understood: Understood) -> tuple[str, ...]:
-    """Return the canonical structures whose masks the plan may need, most needed first."""
+def wanted_structures(question: Question) -> tuple[str, ...]:
+    """Return the canonical structures that a question's steps may need, most needed first.
+
+    Empty where the subtype has no rule or the target was not understood.
+    """
+    rule = rule_for(question.subtype)
+    if rule is None:
+        return ()
+    understood = understand(question, rule)
+    return () if understood.problem else _wanted(rule, understood)
+
+
+def _wanted(rule: Rule, understood: Understood) -> tuple[str, ...]:
     wanted: list[str] = []
     for step in plan(rule, understood):
         if step.kind is StepKind.SEGMENT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.answers import as_asked, label_in, number_in, number_text, with_unit
@@ -17,7 +17,7 @@ from napari_ctvqa.core.plans import (
     other_caveats,
     plan,
     undecided,
-    wanted_for,
+    wanted_structures,
 )
 from napari_ctvqa.core.rules import (
     Conclusion,
@@ -38,18 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["judge", "prediction_chain", "reference_chain", "shown", "wanted_structures"]
 
 REFERENCE = "reference"
-
-
-def wanted_structures(question: Question) -> tuple[str, ...]:
-    """Return the canonical structures that a question's chain may need, most needed first.
-
-    Empty where the subtype has no rule or the target was not understood.
-    """
-    rule = rule_for(question.subtype)
-    if rule is None:
-        return ()
-    understood = understand(question, rule)
-    return () if understood.problem else wanted_for(rule, understood)
 
 
 def reference_chain(question: Question, case: Case) -> EvidenceChain:
@@ -93,11 +81,9 @@ class _Work:
     case: Case
     rule: Rule
     understood: Understood
-
-    def __post_init__(self) -> None:
-        self.values: list[float] = []
-        self.measured: list[PlanStep] = []
-        self.problem = ""
+    values: list[float] = field(default_factory=list)
+    measured: list[PlanStep] = field(default_factory=list)
+    problem: str = ""
 
     def step(self, item: PlanStep) -> EvidenceStep:
         """Take one step."""

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.answers import Answer, answer_for, as_asked
 from napari_ctvqa.core.chains import StepKind
-from napari_ctvqa.core.plans import PlanStep, blocked_by_geometry, plan, undecided, wanted_for
+from napari_ctvqa.core.plans import (
+    PlanStep,
+    blocked_by_geometry,
+    plan,
+    undecided,
+    wanted_structures,
+)
 from napari_ctvqa.core.records import Prediction, ToolCall, ToolResult, Trace, Turn
 from napari_ctvqa.core.rules import Rule, conclude, rule_for, supported
 from napari_ctvqa.core.targets import Understood, resolve, understand
@@ -31,11 +37,7 @@ class Rules:
 
     def wanted_masks(self, question: Question) -> tuple[str, ...]:
         """Return the structures whose masks the answer may need; none where it cannot answer."""
-        rule = rule_for(question.subtype)
-        if rule is None:
-            return ()
-        understood = understand(question, rule)
-        return () if understood.problem else wanted_for(rule, understood)
+        return wanted_structures(question)
 
     def answer(
         self, question: Question, case: Case, answer_format: AnswerFormat
