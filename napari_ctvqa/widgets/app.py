@@ -81,7 +81,10 @@ class App(QObject):
         self._add_docks(dock_questions)
         self.window: QMainWindow = self.panels["Evidence"].window()
         self.setParent(self.window)
+        if not self.window.isVisible():
+            self._size_px = None  # napari has not chosen its size yet
         canvas = self.window.centralWidget().findChild(QOpenGLWidget)
+        viewer.canvas.background_color_override = "black"  # around a CT, in a light theme too
         self.overlays = Overlays(viewer, self.layers, canvas)
         self.probe = ProbeStrip(viewer, self.layers, canvas)
         self._add_probe()
@@ -204,11 +207,15 @@ class App(QObject):
         self.panels["Evidence"].step(step)
 
     def play(self, interval_ms: int) -> None:
-        """Go through the evidence steps one by one, over and over, until a key or stop."""
+        """Go through the evidence step by step; ``stop_playing`` ends it."""
         self.stop_playing()
         self._player = QTimer(self)
-        self._player.timeout.connect(partial(self._step_evidence, 1))
+        self._player.timeout.connect(self._play_on)
         self._player.start(interval_ms)
+
+    def _play_on(self) -> None:
+        if not self.coordinator.busy and self.session.question is not None:
+            self._step_evidence(1)
 
     def stop_playing(self) -> None:
         """Stop the player; nothing happens when it does not play."""
