@@ -72,20 +72,24 @@ def run_app(
     if first_model:
         app.coordinator.focus_first_difference(first_model)
     if screenshot is not None:
-        return _picture(app, screenshot)
+        return _picture(app, screenshot, question_id)
     if autoplay:
         app.play(AUTOPLAY_STEP_MS)
     napari.run()
     return 0
 
 
-def _picture(app: App, out: Path) -> int:
+def _picture(app: App, out: Path, question_id: str | None) -> int:
     try:
         if not wait_until(lambda: not app.coordinator.busy):
             raise CtvqaError(f"The picture was not ready after {PATIENCE_S:g} s.")
         session = app.session
-        if session.case_state is CaseState.FAILED and session.question is None:
+        shown = None if session.question is None else session.question.id
+        failed = session.case_state is CaseState.FAILED
+        if (failed and shown is None) or question_id not in (None, shown):
             raise session.problem or CtvqaError(session.case_message)
+        if failed:
+            logger.warning("The picture is without its case: %s", session.case_message)
         wait_until(lambda: False, SETTLE_S)
         app.viewer.screenshot(str(out), canvas_only=False, flash=False)
     finally:

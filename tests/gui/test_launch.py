@@ -1,0 +1,42 @@
+"""The picture of the window: of what was asked for, or none."""
+
+import pytest
+from qtpy.QtGui import QImage
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
+from napari_ctvqa.widgets.launch import WINDOW_SIZE_PX, run_app
+
+
+@pytest.fixture(scope="module")
+def demo_root():
+    return ensure_demo()
+
+
+def test_the_picture_has_the_size_of_a_laptop_s_screen(qapp, demo_root, tmp_path):
+    picture = tmp_path / "a.png"
+    asked = {"question_id": FIRST_QUESTION, "first_model": FIRST_MODEL}
+    assert run_app(demo_root, screenshot=picture, **asked) == 0
+    image = QImage(str(picture))
+    assert (image.width(), image.height()) == WINDOW_SIZE_PX
+
+
+def test_no_picture_of_another_question_than_the_one_asked_for(qapp, demo_root, tmp_path):
+    picture = tmp_path / "a.png"
+    with pytest.raises(CtvqaError, match="demo_99999"):
+        run_app(demo_root, question_id="demo_99999", screenshot=picture)
+    assert not picture.exists()
+
+
+def test_a_path_that_is_nothing_is_told(qapp, tmp_path):
+    with pytest.raises(CtvqaError, match="absent"):
+        run_app(tmp_path / "absent", screenshot=tmp_path / "a.png")
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_a_question_without_its_case_is_pictured_and_the_case_named(qapp, tmp_path, caplog):
+    table = tmp_path / "mine.csv"
+    table.write_text("id,case,question,answer\nq1,gone_17,Is it there?,no\n", encoding="utf-8")
+    assert run_app(table, question_id="q1", screenshot=tmp_path / "a.png") == 0
+    assert (tmp_path / "a.png").stat().st_size > 0
+    assert "gone_17" in caplog.text
