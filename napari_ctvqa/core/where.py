@@ -39,8 +39,10 @@ OUTCOMES = (*(outcome.value for outcome in Outcome), DISAGREES)
 Scores = Mapping[str, Mapping[str, "Score"]]
 _Flags = npt.NDArray[np.bool_]
 
-_BETWEEN = b"\x00"
+_BETWEEN = "\x00"
 _SAMPLE = 500
+_SWEPT_PER_LOOK = 250
+"""Bytes that are swept in the time that one text is looked at, roughly."""
 
 _TERM = re.compile(r'(-?)(?:(\w+):)?(?:"([^"]*)"|([^\s"]*))')
 
@@ -154,18 +156,62 @@ class Where:
         return np.flatnonzero(keep)
 
 
+class _Words:
+    """Texts to be searched for words: one by one, or in one sweep over all of them joined."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = np.empty(len(texts), np.object_)
+        self.texts[:] = texts
+        joined = _BETWEEN.join(texts)
+        self._joined = joined.encode("utf-8", "surrogatepass")
+        if not joined.isascii():
+            sizes = [len(text.encode("utf-8", "surrogatepass")) for text in texts]
+        else:
+            sizes = list(map(len, texts))
+        self._starts = np.zeros(len(texts) + 1, np.intp)
+        np.cumsum(np.asarray(sizes, np.intp) + 1, out=self._starts[1:])
+
+    def found(self, places: npt.NDArray[np.intp], word: str) -> _Flags:
+        """Return which of the texts at ``places`` hold the word, by whichever way costs least.
+
+        A rare word is found in one sweep, which would cost more than looking at each text when it
+        stopped often. The same few texts at very many places are looked at once.
+        """
+        sample = self.texts[places[:: max(1, len(places) // _SAMPLE)]]
+        rare = sum(word in text for text in sample) * 20 < len(sample)
+        if rare and _BETWEEN not in word and len(self._joined) < _SWEPT_PER_LOOK * len(places):
+            return self._swept(word)[places]
+        if len(self.texts) < len(places):
+            return self._each(np.arange(len(self.texts)), word)[places]
+        return self._each(places, word)
+
+    def _each(self, places: npt.NDArray[np.intp], word: str) -> _Flags:
+        texts = self.texts[places].tolist()
+        return np.fromiter(map(contains, texts, repeat(word)), np.bool_, len(texts))
+
+    def _swept(self, word: str) -> _Flags:
+        flags = np.zeros(len(self.texts), np.bool_)
+        wanted = word.encode("utf-8", "surrogatepass")
+        at = self._joined.find(wanted)
+        while at >= 0:
+            place = int(np.searchsorted(self._starts, at, side="right")) - 1
+            flags[place] = True
+            at = self._joined.find(wanted, int(self._starts[place + 1]))
+        return flags
+
+
 @dataclass
 class _Index:
-    """What is worked out once for a set: codes and labels a column, and the text to search."""
+    """What is worked out once for a set: codes and labels a column, and the words to search.
+
+    Questions are made from templates: many rows share few texts, so each text is searched once.
+    """
 
     codes: dict[str, npt.NDArray[np.intp]]
     labels: dict[str, list[list[str]]]
-    texts: npt.NDArray[np.object_]
-    """Id and text of each row, lower-cased."""
-    joined: bytes
-    """The same, one after the other: a rare word is found in one sweep."""
-    starts: npt.NDArray[np.intp]
-    """Where each row begins in ``joined``."""
+    ids: _Words
+    texts: _Words
+    text_codes: npt.NDArray[np.intp]
 
 
 _index_of: weakref.WeakKeyDictionary[QuestionSet, _Index] = weakref.WeakKeyDictionary()
@@ -196,20 +242,14 @@ def _build_index(questions: QuestionSet) -> _Index:
             numbers, unique = pd.factorize(column)
             codes[name], values = np.asarray(numbers, dtype=np.intp), list(unique)
         labels[name] = [[_fold(part) for part in str(value).split("; ")] for value in values]
-    texts = [
-        f"{id_}\n{text}".lower()
-        for id_, text in zip(frame["id"].tolist(), frame["text"].tolist(), strict=True)
-    ]
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    starts = np.zeros(len(encoded) + 1, np.intp)
-    np.cumsum([len(part) + 1 for part in encoded], out=starts[1:])
-    return _Index(codes, labels, _objects(texts), _BETWEEN.join(encoded), starts)
-
-
-def _objects(texts: list[str]) -> npt.NDArray[np.object_]:
-    array = np.empty(len(texts), np.object_)
-    array[:] = texts
-    return array
+    text_codes, texts = pd.factorize(frame["text"])
+    return _Index(
+        codes,
+        labels,
+        _Words([str(id_).lower() for id_ in frame["id"].tolist()]),
+        _Words([str(text).lower() for text in texts]),
+        np.asarray(text_codes, dtype=np.intp),
+    )
 
 
 def _column_flags(questions: QuestionSet, term: Term) -> _Flags:
@@ -226,32 +266,13 @@ def _column_flags(questions: QuestionSet, term: Term) -> _Flags:
 
 
 def _search(questions: QuestionSet, term: Term, keep: _Flags) -> None:
-    """Clear the flags of rows that fail a word, by whichever way costs least.
-
-    Few rows left, or a word that most rows hold: row by row. A rare word in many rows: one sweep
-    over the joined text, which would cost more than the rows when it stopped often.
-    """
+    """Clear the flags of rows that fail a word, looking at no more than the rows still kept."""
     rows = np.flatnonzero(keep)
     index, word = _index(questions), term.value
-    sample = index.texts[rows[:: max(1, len(rows) // _SAMPLE)]]
-    rare = sum(word in text for text in sample) * 20 < len(sample)
-    if rare and len(rows) > len(keep) // 4 and "\x00" not in word:
-        keep &= _swept(index, word) ^ term.negated
-        return
-    texts = index.texts[rows].tolist()
-    found = np.fromiter(map(contains, texts, repeat(word)), np.bool_, len(texts))
+    found = index.texts.found(index.text_codes[rows], word)
+    rest = np.flatnonzero(~found)
+    found[rest] = index.ids.found(rows[rest], word)
     keep[rows] = found ^ term.negated
-
-
-def _swept(index: _Index, word: str) -> _Flags:
-    flags = np.zeros(len(index.texts), np.bool_)
-    wanted = word.encode("utf-8", "surrogatepass")
-    at = index.joined.find(wanted)
-    while at >= 0:
-        row = int(np.searchsorted(index.starts, at, side="right")) - 1
-        flags[row] = True
-        at = index.joined.find(wanted, int(index.starts[row + 1]))
-    return flags
 
 
 def _models(value: str, scores: Scores) -> list[str]:
