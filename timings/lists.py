@@ -2,9 +2,10 @@
 
     python timings/lists.py [FOLDER]
 
-FOLDER is CT-SpatialVQA's folder (default: ``ct_spatialvqa`` under NAPARI_CTVQA_REAL_DATA). The peer
+Exits 1 when a promise is not kept. FOLDER is CT-SpatialVQA's folder (default: ``ct_spatialvqa`` under NAPARI_CTVQA_REAL_DATA). The peer
 is ``json.loads`` of the bytes of the same files, in the same run. The filter is timed on 476,000
-made-up questions, the size of DeepTumorVQA.
+made-up questions, the size of DeepTumorVQA: made from templates as its are (45,000 different texts),
+which is what the promise is about, and for comparison with no two texts alike.
 """
 
 import json
@@ -23,6 +24,8 @@ from napari_ctvqa.core.where import parse_where, prepare
 from napari_ctvqa.runners.opening import open_path
 
 REPEATS = 7
+MOST_RATIO = 3
+MOST_FILTER_S = 0.1
 MANY = 476_000
 FILTERS = (
     "stage:measurement",
@@ -77,7 +80,8 @@ def files_read(folder: Path) -> list[Path]:
     return [*(folder / name for name in names), *predictions]
 
 
-def time_loading(folder: Path) -> None:
+def time_loading(folder: Path) -> bool:
+    """Print the times of both; return whether the promise is kept."""
     files = files_read(folder)
     load(folder)
     parse(files)
@@ -92,7 +96,9 @@ def time_loading(folder: Path) -> None:
     )
     print(f"  json.loads of the same bytes  {min(peer) * 1e3:7.1f} ms")
     print(f"  open_path + read_results      {min(ours) * 1e3:7.1f} ms")
-    print(f"  ratio                         {min(ours) / min(peer):7.2f}   (to reach: <= 3)")
+    ratio = min(ours) / min(peer)
+    print(f"  ratio                         {ratio:7.2f}   (to reach: <= {MOST_RATIO})")
+    return ratio <= MOST_RATIO
 
 
 def many_questions(*, templates: bool) -> QuestionSet:
@@ -120,7 +126,8 @@ def many_questions(*, templates: bool) -> QuestionSet:
     return QuestionSet("made up", Path("made up"), frame, build)
 
 
-def time_filters(*, templates: bool) -> None:
+def time_filters(*, templates: bool) -> bool:
+    """Print the time of each filter; return whether the promise is kept."""
     questions = many_questions(templates=templates)
     first = seconds(lambda: prepare(questions))
     texts = questions.frame["text"].nunique()
@@ -143,19 +150,21 @@ def time_filters(*, templates: bool) -> None:
     ordered(rows, questions, "subtype")
     took = seconds(lambda: ordered(rows, questions, "subtype"))
     print(f"  {'sort by subtype':45s} {took * 1e3:6.1f} ms")
-    print(f"  slowest filter {worst * 1e3:.1f} ms   (to reach: < 100 ms)")
+    print(f"  slowest filter {worst * 1e3:.1f} ms   (to reach: < {MOST_FILTER_S * 1e3:.0f} ms)")
+    return worst < MOST_FILTER_S
 
 
 def main() -> int:
     root = os.environ.get("NAPARI_CTVQA_REAL_DATA", "")
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(root) / "ct_spatialvqa"
     if folder.is_dir():
-        time_loading(folder)
+        kept = time_loading(folder)
     else:
         print(f"{folder} is not here: give CT-SpatialVQA's folder, or set NAPARI_CTVQA_REAL_DATA")
-    time_filters(templates=True)
+        kept = True
+    kept = time_filters(templates=True) and kept
     time_filters(templates=False)
-    return 0
+    return 0 if kept else 1
 
 
 if __name__ == "__main__":
