@@ -290,18 +290,14 @@ def _chosen_models(terms: tuple[Term, ...], scores: Scores) -> Scores:
 
 
 def _score_flags(questions: QuestionSet, term: Term, chosen: Scores, every: Scores) -> _Flags:
-    flags = np.zeros(len(questions), np.bool_)
     if term.field == "model":
-        names = _models(term.value, every)
-        ids = [key for name in names for key in every[name]]
+        ids = [key for name in _models(term.value, every) for key in every[name]]
+    elif term.value == DISAGREES:
+        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.disagrees]
     else:
-        ids = [
-            key
-            for by_id in chosen.values()
-            for key, score in by_id.items()
-            if (score.disagrees if term.value == DISAGREES else score.official == term.value)
-        ]
-    row_of = questions.row_of
-    rows = [row_of[key] for key in ids if key in row_of]
-    flags[rows] = True
+        wanted = Outcome(term.value)
+        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.official is wanted]
+    rows = np.fromiter(map(questions.row_of.get, ids, repeat(-1)), np.intp, len(ids))
+    flags = np.zeros(len(questions), np.bool_)
+    flags[rows[rows >= 0]] = True
     return flags
