@@ -59,6 +59,8 @@ class Source(StrEnum):
     PREDICTED = "predicted"
     TOOL = "tool"
     READER = "reader"
+    ASSUMED = "assumed"
+    """Nobody drew it: absent files are taken as "none" because a person said so."""
 
 
 @dataclass(frozen=True, eq=False)

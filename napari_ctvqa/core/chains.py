@@ -54,10 +54,22 @@ class EvidenceStep:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherRule:
+    """What another variant of a rule concludes, and how that compares with the reference."""
+
+    name: str
+    text: str
+    conclusion: str
+    status: ChainStatus
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceChain:
     """The steps behind one answer, in order.
 
-    ``origin`` is ``"reference"`` or the model's name.
+    ``origin`` is ``"reference"`` or the model's name. ``rule`` names the variant of the subtype's
+    rule that was used, ``other_rules`` holds what the others conclude. ``flags`` are sentences
+    about the question itself: options that hold the recomputed value twice or not at all.
     """
 
     question_id: str
@@ -66,10 +78,22 @@ class EvidenceChain:
     conclusion: str = ""
     status: ChainStatus = ChainStatus.CANNOT_CHECK
     reason: str = ""
+    rule: str = ""
+    other_rules: tuple[OtherRule, ...] = ()
+    flags: tuple[str, ...] = ()
+    difference: float | None = None
+    """Recomputed minus stated, in the conclusion's unit; None where they are no two numbers."""
+    relative_difference: float | None = None
+    """The same as a part of the stated value: 0.1 is 10 % more; None also for a stated 0."""
 
     def with_status(self, status: ChainStatus, reason: str = "") -> EvidenceChain:
         """Return this chain with another status."""
         return replace(self, status=status, reason=reason)
+
+    @property
+    def agreeing_rules(self) -> tuple[OtherRule, ...]:
+        """Return the other variants of the rule by which the stated reference is right."""
+        return tuple(rule for rule in self.other_rules if rule.status is ChainStatus.AGREES)
 
 
 class StepMatch(StrEnum):
@@ -81,6 +105,7 @@ class StepMatch(StrEnum):
     WRONG_TARGET = "wrong target"
     WRONG_VALUE = "wrong value"
     OUTPUT_IGNORED = "output ignored"
+    KNOWLEDGE_NOT_USED = "knowledge not used"
     UNKNOWN = "not comparable"
 
 

@@ -69,6 +69,12 @@ class Rule:
         """Return the variant that is used unless another is asked for."""
         return self.variants[0]
 
+    def allowed(self, stated: float) -> float:
+        """Return how far a recomputed value may lie from a stated one and still agree with it."""
+        least: float = 0.5 * 10.0**-self.decimals
+        relative = self.tolerance.get("relative", 0.0) * abs(stated)
+        return max(least, self.tolerance.get("absolute", 0.0), relative) + 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:

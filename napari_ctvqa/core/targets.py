@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core import names
+from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.rules import Rule, lesion_classes
 
 if TYPE_CHECKING:
@@ -259,6 +260,12 @@ class Resolved:
     def empty(self) -> bool:
         """Return whether no mask has a voxel."""
         return all(mask.own_region.empty for mask in self.masks)
+
+    @property
+    def assumed(self) -> bool:
+        """Return whether the masks stand for the target only by an assumption."""
+        given = all(mask.source is not Source.ASSUMED for mask in self.masks)
+        return not (self.exact and self.whole and given)
 
 
 def steps_of(structure: str, *, together: bool) -> tuple[str, ...]:

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.answers import as_asked, label_in, number_in, number_text, with_unit
-from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
+from napari_ctvqa.core.chains import (
+    ChainStatus,
+    EvidenceChain,
+    EvidenceStep,
+    OtherRule,
+    StepKind,
+)
 from napari_ctvqa.core.knowledge import entry_named
 from napari_ctvqa.core.measure import border_caveats, together
 from napari_ctvqa.core.plans import (
@@ -19,6 +25,7 @@ from napari_ctvqa.core.plans import (
     undecided,
     wanted_structures,
 )
+from napari_ctvqa.core.question_checks import option_flags
 from napari_ctvqa.core.rules import (
     Conclusion,
     Rule,
@@ -59,14 +66,21 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
         last = EvidenceStep(StepKind.CONCLUDE, understood.structure, error=problem)
         return _unchecked(question, (*steps, last), problem)
     conclusion = work.conclusion()
+    others = work.other_rules(question)
     status, reason = judge(conclusion, rule, question)
+    difference, relative = differences(conclusion, rule, question)
     return EvidenceChain(
         question.id,
         REFERENCE,
-        (*steps, _concluding(conclusion, rule, understood, steps, work.other_rules(conclusion))),
+        (*steps, _concluding(conclusion, rule, understood, steps, others)),
         shown(conclusion, rule),
         status,
         reason,
+        rule.default.name,
+        others,
+        option_flags(conclusion, rule, question),
+        difference,
+        relative,
     )
 
 
@@ -111,7 +125,7 @@ class _Work:
             measure.unit,
             measure.formula,
             measure.source,
-            not found.exact or not found.whole,
+            found.assumed,
             found.structure,
             (*found.caveats, *_mask_caveats(found)),
         )
@@ -135,7 +149,7 @@ class _Work:
             number.unit,
             measure.formula,
             measure.source,
-            measure.assumed or not found.exact or not found.whole,
+            measure.assumed or found.assumed,
             found.structure,
             number.caveats,
         )
@@ -154,13 +168,13 @@ class _Work:
             values = [number.value for number in again if number and number.value is not None]
         return as_asked(conclude(self.rule, values, variant), self.understood)
 
-    def other_rules(self, conclusion: Conclusion) -> tuple[str, ...]:
-        """Return a sentence for each other variant of the rule that concludes differently."""
+    def other_rules(self, question: Question) -> tuple[OtherRule, ...]:
+        """Return what each other variant of the rule concludes."""
         found = []
         for variant in self.rule.variants[1:]:
             other = self.conclusion(variant)
-            if other.shown != conclusion.shown:
-                found.append(f"by another rule ({variant.text}): {shown(other, self.rule)}")
+            status, _ = judge(other, self.rule, question)
+            found.append(OtherRule(variant.name, variant.text, shown(other, self.rule), status))
         return tuple(found)
 
 
@@ -180,10 +194,16 @@ def _concluding(
     rule: Rule,
     understood: Understood,
     steps: Sequence[EvidenceStep],
-    others: tuple[str, ...],
+    others: Sequence[OtherRule],
 ) -> EvidenceStep:
     inherited = [caveat for step in steps for caveat in step.caveats]
-    caveats = tuple(dict.fromkeys((*conclusion.caveats, *others, *inherited)))
+    here = shown(conclusion, rule)
+    unlike = [
+        f"by another rule ({other.text}): {other.conclusion}"
+        for other in others
+        if other.conclusion != here
+    ]
+    caveats = tuple(dict.fromkeys((*conclusion.caveats, *unlike, *inherited)))
     return EvidenceStep(
         StepKind.CONCLUDE,
         understood.structure,
@@ -226,16 +246,24 @@ def _judge_number(conclusion: Conclusion, rule: Rule, stated: str) -> tuple[Chai
     if number is None or conclusion.value is None:
         return ChainStatus.CANNOT_CHECK, f"the stated reference {stated!r} is no number"
     apart = conclusion.value - number
-    allowed = max(
-        0.5 * 10.0**-rule.decimals,
-        rule.tolerance.get("absolute", 0.0),
-        rule.tolerance.get("relative", 0.0) * abs(number),
-    )
-    if abs(apart) <= allowed + 1e-9:
+    if abs(apart) <= rule.allowed(number):
         return ChainStatus.AGREES, ""
     return ChainStatus.DIFFERS, (
         f"recomputed {shown(conclusion, rule)}, stated {stated}: {relative_text(apart, number)}"
     )
+
+
+def differences(
+    conclusion: Conclusion, rule: Rule, question: Question
+) -> tuple[float | None, float | None]:
+    """Return recomputed minus stated, and that as a part of the stated value; None for labels."""
+    number = None if conclusion.label else number_in(stated_text(question))
+    if number is None or conclusion.value is None:
+        return None, None
+    apart = conclusion.value - number
+    if abs(apart) <= rule.allowed(number):
+        apart = 0.0
+    return apart, (apart / abs(number) if number else None)
 
 
 def relative_text(apart: float, stated: float) -> str:
