@@ -3,7 +3,7 @@
     python timings/lists.py [FOLDER]
 
 Exits 1 when a promise is not kept. FOLDER is CT-SpatialVQA's folder (default: ``ct_spatialvqa``
-under NAPARI_CTVQA_REAL_DATA). The peer is ``json.loads`` of the bytes of the same files, in one run.
+under NAPARI_CTVQA_REAL_DATA). The peer is ``json.loads`` of the bytes of the same files in one run.
 The filter is timed on 476,000 made-up questions, the size of DeepTumorVQA: made from templates as
 its are (45,000 different texts), which is what the promise is about, and for comparison with no two
 texts alike.
