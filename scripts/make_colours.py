@@ -99,11 +99,12 @@ def usable_colours() -> np.ndarray:
 
 
 def like_highlight(rgb: np.ndarray) -> bool:
-    """Return whether this colour, at some opacity over grey, has the highlight's differences."""
+    """Return whether this colour is yellow, or has the highlight's differences at some opacity."""
     marks = [alpha * np.diff(HIGHLIGHT) for alpha in HIGHLIGHT_ALPHAS]
     own = [alpha * np.diff(rgb) for alpha in ALPHAS]
     near = any(abs(a - b).max() < 14 for a in marks for b in own)
-    return near or float(deltaE_ciede2000(rgb2lab(rgb / 255.0), rgb2lab(HIGHLIGHT / 255.0))) < 22
+    _, a, b = rgb2lab(rgb / 255.0)
+    return near or bool(76 < np.rad2deg(np.arctan2(b, a)) < 112)
 
 
 def seen_by(rgb: np.ndarray) -> list[np.ndarray]:

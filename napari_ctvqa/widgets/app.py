@@ -21,8 +21,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState, Session
-from napari_ctvqa.core.windows import presets
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import Overlays
@@ -91,11 +91,18 @@ class App(QObject):
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
         self.shortcuts = Shortcuts(self.window, self._actions())
-        for preset in presets():
+        for preset in self.layers.presets.presets:
             if preset.key:
                 self.shortcuts.add(
                     (preset.key,), partial(self.session.wishes.preset.emit, preset.name)
                 )
+        if self.layers.presets.problems:
+            self.session.update(
+                problem=CtvqaError(
+                    " ".join(self.layers.presets.problems),
+                    hint="Correct that file of window presets; the others are used meanwhile.",
+                )
+            )
         key = id(viewer)
         self.window.destroyed.connect(lambda: _apps.pop(key, None))
         app = QApplication.instance()
@@ -242,7 +249,7 @@ class App(QObject):
         """Show all keys."""
         windows = tuple(
             Binding("preset", (p.key,), f"Window {p.name}: W {p.width:g} L {p.level:g}")
-            for p in presets()
+            for p in self.layers.presets.presets
             if p.key
         )
         HelpSheet(windows, self.window).open()
@@ -270,7 +277,7 @@ class ViewBar(QToolBar):
         self.addSeparator()
         self._window = QComboBox()
         self._window.setAccessibleName("Window preset")
-        for preset in presets():
+        for preset in app.layers.presets.presets:
             key = f"[{preset.key}] " if preset.key else ""
             text = f"{key}{preset.name}  W {preset.width:g} L {preset.level:g}"
             self._window.addItem(text, preset.name)

@@ -18,6 +18,7 @@ from napari_ctvqa.core.colours import (
 )
 from napari_ctvqa.core.view_text import PLANES
 from napari_ctvqa.core.windows import DEFAULT_PRESET, preset_table
+from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.widgets.layer_stack import CT, FOCUS, LayerStack
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class CaseLayers:
     session
         Observed; never changed from here.
     preset_file
-        The user's window presets, where there are any.
+        The user's window presets; by default ``window_presets.json`` in the config folder.
     """
 
     changed = Signal()
@@ -82,7 +83,7 @@ class CaseLayers:
         self.viewer = viewer
         self.session = session
         self.stack = LayerStack(viewer)
-        self.presets = preset_table(preset_file)
+        self.presets = preset_table(preset_file or config_folder() / "window_presets.json")
         self.preset_name = DEFAULT_PRESET
         self.colours: Mapping[str, RGB] = {}
         """The colour of every structure of the case that is drawn."""

@@ -137,8 +137,11 @@ def _write(
 
 def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
     """Paint a sample of a look: fill, pattern and outline as on the picture."""
-    colour = QColor(*row.colour)
     painter.fillRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), QColor(0, 0, 0, 220))
+    if row.bold:
+        _paint_focus_chip(painter, box, QColor(*row.colour))
+        return
+    colour = QColor(*row.colour)
     fill = QColor(colour)
     fill.setAlphaF(row.look.fill_alpha)
     patterns = {
@@ -152,3 +155,15 @@ def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
     pens = {"solid": Qt.PenStyle.SolidLine, "dashed": Qt.PenStyle.DashLine}
     painter.setPen(QPen(colour, 2, pens.get(row.look.outline, Qt.PenStyle.NoPen)))
     painter.drawRect(box)
+
+
+def _paint_focus_chip(painter: QPainter, box: QRectF, colour: QColor) -> None:
+    """Paint the focused mask's sample, darker than the mask and without soft edges.
+
+    The highlight's own colour marks the mask and nothing else, so that it can be found by it.
+    """
+    outer = box.toRect()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.fillRect(outer, colour.darker(135))
+    painter.fillRect(outer.adjusted(2, 2, -2, -2), colour.darker(190))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)

@@ -10,6 +10,12 @@ from qtpy.QtWidgets import QApplication
 os.environ.setdefault("NAPARI_ASYNC", "0")
 
 
+@pytest.fixture(autouse=True)
+def _no_user_s_settings(monkeypatch, tmp_path_factory):
+    """Leave the config folder of whoever runs the tests alone."""
+    monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
+
+
 def _destroy_what_is_due():
     for _ in range(3):
         QApplication.processEvents()

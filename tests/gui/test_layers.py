@@ -306,6 +306,20 @@ def test_window_survives_the_next_case(session, layers):
     assert layers.layer("CT").contrast_limits_range[1] >= 3071
 
 
+def test_presets_of_the_config_folder_are_used(viewer, session, tmp_path, monkeypatch):
+    monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp_path))
+    rows = (
+        '[{"name": "liver", "width": 200, "level": 80}, {"name": "mine", "width": 0, "level": 1}]'
+    )
+    (tmp_path / "window_presets.json").write_text(rows, encoding="utf-8")
+    made = CaseLayers(viewer, session)
+    session.update(case=phantom_case())
+    made.apply_preset("liver")
+    assert tuple(made.layer("CT").contrast_limits) == (-20, 180)
+    assert "mine" in made.presets.problems[0]
+    made.close()
+
+
 def test_preset_chosen_before_any_case_is_used(session, layers):
     layers.apply_preset("bone")
     session.update(case=phantom_case())

@@ -7,6 +7,7 @@ from qtpy.QtWidgets import QApplication, QLabel
 from view_cases import case_of, go_through, phantom_case, picture, stored
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
+from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.geometry import FileSpace, grid_of_file
 from napari_ctvqa.core.session import MaskFocus, Session
 from napari_ctvqa.widgets.directions import edge_letters
@@ -351,6 +352,20 @@ def test_legend_names_what_is_on_the_slice_when_the_reader_rests(session, layers
     assert overlays.view.notes.legend[0].bold
     layers.toggle_overlays()
     assert rows() == []
+
+
+def test_legend_of_the_focus_is_not_in_the_highlight_s_colour(viewer, session, layers, overlays):
+    """So that also in a picture of the whole window that colour is the mask and nothing else."""
+    session.update(case=phantom_case(), focus=MaskFocus("ball", 3, 8))
+    picture(viewer)
+    layers.layer("focus").visible = False
+    overlays.view.show_notes(replace(overlays.view.notes, top_left=("drawn",)))
+    QApplication.processEvents()
+    assert overlays.view.notes.legend[0].bold
+    shot = viewer.screenshot(canvas_only=False, flash=False)[..., :3]
+    origin = overlays.view.mapTo(overlays.view.window(), overlays.view.rect().topLeft())
+    canvas_part = shot[origin.y() :, origin.x() :][: overlays.view.height()]
+    assert not highlight_pixels(canvas_part).any()
 
 
 def test_legend_counts_what_it_has_no_room_for(session, layers, overlays):
