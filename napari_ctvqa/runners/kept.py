@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,12 @@ def results_folder(opened: Opened) -> Path:
     """Return the folder in the user's data where this benchmark's runs are kept."""
     benchmark = opened.benchmark.name if opened.benchmark is not None else "case"
     return Path(platformdirs.user_data_dir("napari-ctvqa")) / "runs" / benchmark
+
+
+def result_path(opened: Opened, model: str, answer_format: AnswerFormat) -> Path:
+    """Return a new file for a run's results in the user's data folder."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return results_folder(opened) / f"{model}_{answer_format.value}_{stamp}.json"
 
 
 def keep_answer(

@@ -70,7 +70,7 @@ def run_app(
             where=where,
         )
     if first_model:
-        app.coordinator.focus_first_difference(first_model)
+        app.coordinator.focus.first_difference(first_model)
     if screenshot is not None:
         return _picture(app, screenshot, question_id)
     if autoplay:

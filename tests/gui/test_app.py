@@ -47,7 +47,7 @@ def app(window_app, demo_root):
     app.show_napari_docks(False)
     app.session.update(hide_reference=False, problem=None)
     app.coordinator.open(demo_root, question_id=demo.FIRST_QUESTION)
-    app.coordinator.focus_first_difference(demo.FIRST_MODEL)
+    app.coordinator.focus.first_difference(demo.FIRST_MODEL)
     settle(app)
     return app
 

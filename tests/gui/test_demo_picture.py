@@ -26,7 +26,7 @@ def pictured(qapp, tmp_path_factory):
     viewer.window.resize(1366, 768)
     app = app_for(viewer)
     app.coordinator.open(demo.ensure_demo(), question_id=demo.FIRST_QUESTION)
-    app.coordinator.focus_first_difference(demo.FIRST_MODEL)
+    app.coordinator.focus.first_difference(demo.FIRST_MODEL)
     assert wait_until(lambda: not app.coordinator.busy)
     wait_until(lambda: False, 0.5)
     path = tmp_path_factory.mktemp("demo") / "demo.png"

@@ -1,0 +1,193 @@
+"""What the window has done off its thread: opening, scoring, chains, answers; as generators.
+
+Nothing here knows of threads or windows: a Job runs these, a test lists them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
+from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
+from napari_ctvqa.evidence.compare import compare_chains, judged
+from napari_ctvqa.runners.kept import keep_answer
+from napari_ctvqa.runners.opening import Opened, open_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
+
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.chains import ChainComparison, EvidenceChain
+    from napari_ctvqa.core.ports import Answerer
+    from napari_ctvqa.runners.batch import BatchProgress
+
+REPORT_EVERY_S = 0.2
+"""How often a running batch shows what it has: the answers themselves are on disk at once."""
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """What to open, and what to show first."""
+
+    path: Path
+    benchmark: str | None = None
+    roots: tuple[Path, ...] = ()
+    results: tuple[Path, ...] = ()
+    question_id: str | None = None
+    where: str = ""
+    made_by: Callable[[], Path] | None = None
+    """Makes what is opened, where it has to be made first; returns its path."""
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run and its scores by question id."""
+
+    run: Run
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The chains of one question; no reference chain without a case."""
+
+    reference: EvidenceChain | None
+    by_model: Mapping[str, EvidenceChain]
+    comparisons: Mapping[str, ChainComparison]
+
+
+@dataclass(frozen=True)
+class LiveAnswer:
+    """What an answerer has done so far for one question."""
+
+    model: str
+    question: Question
+    turns: tuple[Turn, ...]
+    prediction: Prediction | None = None
+    score: Score | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """Answers gathered since the last report, so that a fast run does not flood the window."""
+
+    predictions: Mapping[str, Prediction]
+    scores: Mapping[str, Score]
+    done: int
+    failed: int
+    seconds_left: float | None
+
+
+def opened_steps(request: OpenRequest) -> Generator[object, None, None]:
+    """Yield what PATH is, then every result file read and scored, or the error that it gave."""
+    path = request.path if request.made_by is None else request.made_by()
+    opened = open_path(path, benchmark=request.benchmark, roots=request.roots)
+    yield opened
+    if opened.questions is not None:
+        found = tuple(opened.found_results())
+        paths = (*found, *(p for p in request.results if p not in found))
+        yield from read_runs(opened, paths, AnswerFormat.MC)
+
+
+def read_runs(
+    opened: Opened, paths: tuple[Path, ...], assumed: AnswerFormat
+) -> Generator[ScoredRun | CtvqaError, None, None]:
+    """Yield each result file scored; a bad one yields its error and never stops the rest."""
+    assert opened.benchmark is not None
+    assert opened.questions is not None
+    for path in paths:
+        try:
+            run = opened.read_results(path)
+            scores = opened.benchmark.scores(opened.questions, run, run.answer_format or assumed)
+        except CtvqaError as error:
+            yield error
+        else:
+            yield ScoredRun(run, scores)
+
+
+def rescored(
+    opened: Opened, runs: tuple[Run, ...], answer_format: AnswerFormat
+) -> Generator[ScoredRun, None, None]:
+    """Yield runs scored again under another format."""
+    assert opened.benchmark is not None
+    assert opened.questions is not None
+    for run in runs:
+        yield ScoredRun(run, opened.benchmark.scores(opened.questions, run, answer_format))
+
+
+def has_wanted(question: Question, case: Case) -> bool:
+    """Return whether every mask that the question needs has been read."""
+    return case.complete or all(name in case.masks for name in wanted_structures(question))
+
+
+def chains_of(
+    question: Question, case: Case | None, predictions: Mapping[str, Prediction]
+) -> Generator[Chains, None, None]:
+    """Yield the reference chain, the models' chains and how they compare, once."""
+    if case is None:  # what the models did can be read all the same
+        models_alone = {m: prediction_chain(question, p) for m, p in predictions.items()}
+        yield Chains(None, models_alone, {})
+        return
+    reference = reference_chain(question, case)
+    by_model = {m: prediction_chain(question, p, case) for m, p in predictions.items()}
+    comparisons = {m: compare_chains(reference, c) for m, c in by_model.items()}
+    by_model = {m: judged(c, comparisons[m]) for m, c in by_model.items()}
+    yield Chains(reference, by_model, comparisons)
+
+
+def answered(
+    answerer: Answerer,
+    question: Question,
+    case: Case,
+    answer_format: AnswerFormat,
+    opened: Opened,
+    began: str,
+) -> Generator[LiveAnswer, None, None]:
+    """Yield what an answerer does, last with its answer: scored and on disk."""
+    turns: tuple[Turn, ...] = ()
+    for event in answerer.answer(question, case, answer_format):
+        if isinstance(event, Turn):
+            turns = (*turns, event)
+            yield LiveAnswer(answerer.name, question, turns)
+        elif isinstance(event, Prediction):
+            assert opened.benchmark is not None
+            score = opened.benchmark.score(question, event, answer_format)
+            path = keep_answer(opened, answerer, answer_format, question, event, began=began)
+            yield LiveAnswer(answerer.name, question, turns, event, score, str(path))
+
+
+def scored_batch(
+    items: Generator[BatchProgress, None, None], opened: Opened, answer_format: AnswerFormat
+) -> Generator[BatchReport, None, None]:
+    """Yield a batch's answers scored, gathered for ``REPORT_EVERY_S`` at a time."""
+    assert opened.benchmark is not None
+    assert opened.questions is not None
+    predictions: dict[str, Prediction] = {}
+    scores: dict[str, Score] = {}
+    reported = 0.0
+    last: BatchProgress | None = None
+    try:
+        for last in items:
+            if last.prediction is not None:
+                key = last.prediction.question_id
+                question = opened.questions.by_id(key)
+                predictions[key] = last.prediction
+                scores[key] = opened.benchmark.score(question, last.prediction, answer_format)
+            if time.monotonic() - reported >= REPORT_EVERY_S:
+                yield _batch_report(predictions, scores, last)
+                predictions, scores, reported = {}, {}, time.monotonic()
+        if last is not None:
+            yield _batch_report(predictions, scores, last)
+    finally:
+        items.close()  # closing it writes the file
+
+
+def _batch_report(
+    predictions: dict[str, Prediction], scores: dict[str, Score], progress: BatchProgress
+) -> BatchReport:
+    return BatchReport(predictions, scores, progress.done, progress.failed, progress.seconds_left)

@@ -1,0 +1,97 @@
+"""Focus: from an evidence step to the slice where its mask stands out, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.names import canonical
+from napari_ctvqa.core.regions import focus_slice, slices_of
+from napari_ctvqa.core.session import MaskFocus
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import Mask
+    from napari_ctvqa.core.chains import ChainComparison, EvidenceStep
+    from napari_ctvqa.core.session import Session
+    from napari_ctvqa.widgets.layers import CaseLayers
+
+
+class Focus:
+    """Sets ``session.focus``; the layers draw it.
+
+    Parameters
+    ----------
+    session
+        Whose case, chains and focus these are.
+    layers
+        Asked which slice is shown, never changed.
+    """
+
+    def __init__(self, session: Session, layers: CaseLayers) -> None:
+        self.session, self.layers = session, layers
+        self._pending: str | None = None
+
+    def chains_arrived(self) -> None:
+        """Show the first difference that was asked for before the chains were known."""
+        pending = self._pending
+        if pending is not None and pending in self.session.comparisons:
+            self._pending = None
+            self._show_first_difference(self.session.comparisons[pending])
+
+    def forget(self) -> None:
+        """Drop what was asked for and is not yet shown."""
+        self._pending = None
+
+    def step(self, step: EvidenceStep) -> None:
+        """Go to the slice where the step's mask is largest and make it stand out."""
+        mask = self.mask_of(step)
+        if mask is None:  # nothing to go to: the reader stays where the former step led
+            self.session.update(focused_step=step)
+            return
+        self._focus(mask, focus_slice(mask.region), step)
+
+    def first_difference(self, model: str) -> None:
+        """Make the first differing step of a model stand out, as soon as its chain is known."""
+        if model in self.session.comparisons:
+            self._show_first_difference(self.session.comparisons[model])
+        else:
+            self._pending = model
+
+    def _show_first_difference(self, comparison: ChainComparison) -> None:
+        first = comparison.first_difference
+        if first is None:
+            return
+        for row in reversed(comparison.rows[: first + 1]):
+            for step in (row.model, row.reference):
+                if step is not None and self.mask_of(step) is not None:
+                    self.step(step)
+                    return
+
+    def mask_of(self, step: EvidenceStep) -> Mask | None:
+        """Return the mask that a step speaks of, None where the case has none to draw."""
+        case = self.session.case
+        if case is None:
+            return None
+        mask = case.masks.get(step.mask) or case.masks.get(canonical(step.target))
+        return None if mask is None or mask.region.empty else mask
+
+    def _focus(self, mask: Mask, display_slice: int, step: EvidenceStep | None) -> None:
+        found = mask.region.grid.file_slice(0, display_slice)
+        file_slice = None if found is None else found[1]
+        focus = MaskFocus(mask.structure, display_slice, file_slice, origin=mask.source.value)
+        self.session.update(focus=focus, focused_step=step)
+
+    def mask_slice(self, step: int) -> None:
+        """Go to the next or previous slice that holds voxels of the focused mask."""
+        case, focus = self.session.case, self.session.focus
+        mask = case.masks.get(focus.structure) if case is not None and focus is not None else None
+        if mask is None:
+            return
+        slices = slices_of(mask.region)
+        here = self.layers.current_slice(0)
+        side = slices[slices > here] if step > 0 else slices[slices < here][::-1]
+        if len(side):
+            self._focus(mask, int(side[0]), self.session.focused_step)
+
+    def back(self) -> None:
+        """Return to where the reader was before the first focus."""
+        self.session.update(focus=None, focused_step=None)
