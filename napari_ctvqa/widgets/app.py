@@ -147,8 +147,10 @@ class App(QObject):
         docks = {title: dock for title, dock in found.items() if dock is not None}
         if len(docks) < len(found):
             return
-        self.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, docks["Questions"])
-        self.window.tabifyDockWidget(docks["Questions"], docks["Run"])
+        if docks["Run"] not in self.window.tabifiedDockWidgets(docks["Questions"]):
+            # doing it again would leave the former tab bar behind, drawn over the panels
+            self.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, docks["Questions"])
+            self.window.tabifyDockWidget(docks["Questions"], docks["Run"])
         docks["Questions"].raise_()
         self.window.splitDockWidget(docks["Question"], docks["Evidence"], Qt.Orientation.Vertical)
         self.window.resizeDocks(

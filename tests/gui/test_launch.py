@@ -1,10 +1,13 @@
 """The picture of the window: of what was asked for, or none."""
 
+import napari
 import pytest
 from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QTabBar
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
+from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.launch import WINDOW_SIZE_PX, run_app
 
 
@@ -40,3 +43,18 @@ def test_a_question_without_its_case_is_pictured_and_the_case_named(qapp, tmp_pa
     assert run_app(table, question_id="q1", screenshot=tmp_path / "a.png") == 0
     assert (tmp_path / "a.png").stat().st_size > 0
     assert "gone_17" in caplog.text
+
+
+def test_no_tab_bar_of_an_earlier_layout_is_left_over_the_panels(qapp):
+    viewer = napari.Viewer(show=True)
+    try:
+        app = app_for(viewer)
+        for _ in range(3):
+            app.arrange()
+            qapp.processEvents()
+        bars = [bar for bar in app.window.findChildren(QTabBar) if bar.isVisible()]
+        assert [[bar.tabText(i) for i in range(bar.count())] for bar in bars] == [
+            ["Questions", "Run"]
+        ]
+    finally:
+        viewer.close()
