@@ -38,6 +38,14 @@ def add_path_arguments(
     )  # fmt: skip
 
 
+def add_absent_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--absent-means-none``."""
+    parser.add_argument(
+        "--absent-means-none", action="store_true",
+        help="take lesions without a mask file as not there; what follows from it says assumed",
+    )  # fmt: skip
+
+
 def open_questions(args: argparse.Namespace) -> tuple[Opened, QuestionSet]:
     """Open PATH and return it with its questions.
 

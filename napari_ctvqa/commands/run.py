@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.commands._progress import ProgressLine, count_of
 from napari_ctvqa.commands._questions import (
+    add_absent_argument,
     add_path_arguments,
     open_questions,
     report_problems,
     rows_of,
+    warn,
 )
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
@@ -25,8 +25,7 @@ from napari_ctvqa.runners.batch import BatchProgress, run_batch
 
 if TYPE_CHECKING:
     import argparse
-
-_SHOWN_EVERY_S = 0.2
+    from collections.abc import Generator
 
 
 class RunCommand:
@@ -46,6 +45,7 @@ class RunCommand:
         parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
         parser.add_argument("--where", default="", help="e.g. \"subtype:'lesion counting'\"")
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
+        add_absent_argument(parser)
         parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="result file")
         parser.add_argument("--json", action="store_true", help="print a summary as JSON")
 
@@ -71,18 +71,11 @@ class RunCommand:
             rows=rows.tolist(),
             retry_errors=args.retry_errors,
             kit=kit,
+            assume_none=args.absent_means_none,
         )
         last = _follow(batch)
         _report(last, args.out, as_json=args.json)
         return 1 if last.failed else unread
-
-
-def count_of(text: str) -> int:
-    """Return a count of at least 1. Raises ValueError, which argparse reports."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 def _model(name: str) -> Any:
@@ -106,44 +99,15 @@ def _kit(answerer: Any, wanted: str) -> str:
     return wanted
 
 
-def _follow(batch: Iterator[BatchProgress]) -> BatchProgress:
+def _follow(batch: Generator[BatchProgress, None, None]) -> BatchProgress:
     """Run the batch to its end, showing progress where somebody can see it."""
     last = BatchProgress(0, 0, 0)
-    seen = sys.stderr.isatty()
-    shown_at = 0.0
-    with closing(batch):  # type: ignore[type-var]
+    with closing(batch), ProgressLine() as line:
         for last in batch:
             if last.message:
-                sys.stderr.write(f"napari-ctvqa: {last.message}\n")
-            if seen and time.monotonic() - shown_at >= _SHOWN_EVERY_S:
-                shown_at = time.monotonic()
-                sys.stderr.write(f"\r\x1b[K{progress_line(last)}")
-                sys.stderr.flush()
-    if seen:
-        sys.stderr.write("\r\x1b[K")
+                warn([last.message])
+            line.show(last)
     return last
-
-
-def progress_line(progress: BatchProgress) -> str:
-    """Return e.g. ``"120 of 400, 2 failed, 31.5 a second, 9 s left"``, cut to the terminal."""
-    parts = [f"{progress.done} of {progress.total}"]
-    if progress.failed:
-        parts.append(f"{progress.failed} failed")
-    if progress.per_second:
-        parts.append(f"{progress.per_second:.1f} a second")
-    if progress.seconds_left is not None:
-        parts.append(f"{duration(progress.seconds_left)} left")
-    width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 200
-    return ", ".join(parts)[: width - 1]
-
-
-def duration(seconds: float) -> str:
-    """Return ``"9 s"``, ``"3 min"`` or ``"2.5 h"``."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    if seconds < 99.5 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _report(last: BatchProgress, out: Path, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,14 @@ class QuestionSet:
         for row, key in enumerate(self.frame["id"].tolist()):
             rows.setdefault(key, row)
         return rows
+
+    def by_case(self, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+        """Yield case and rows, cases in the order they first appear: each is to be read once."""
+        cases = self.frame["case"]
+        groups: dict[str, list[int]] = {}
+        for row in rows:
+            groups.setdefault(str(cases.iat[row]), []).append(row)
+        yield from groups.items()
 
     def by_id(self, question_id: str) -> Question:
         """Return the question of that id. Raises NotFoundError."""

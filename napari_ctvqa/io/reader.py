@@ -66,6 +66,7 @@ def read_masks(
     *,
     wanted: Collection[str] | None = None,
     first: Sequence[str] = (),
+    threads: int = THREADS,
 ) -> Iterator[Mask | MaskProblem]:
     """Yield the case's masks, those named in ``first`` first.
 
@@ -73,7 +74,7 @@ def read_masks(
     MaskProblem of its own masks.
     """
     frame = _frame(volume.grid, volume.display_grid, volume.report.warnings)
-    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="masks")
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="masks")
     try:
         groups = _by_file(files.masks, wanted, first)
         for future in [pool.submit(read_mask_file, group, frame) for group in groups]:
@@ -83,11 +84,16 @@ def read_masks(
 
 
 def read_case(
-    files: CaseFiles, *, wanted: Collection[str] | None = None, label_maps: bool = False
+    files: CaseFiles,
+    *,
+    wanted: Collection[str] | None = None,
+    label_maps: bool = False,
+    threads: int = THREADS,
 ) -> Case:
     """Read a CT and its masks at once, with ``label_maps`` where the case is to be drawn.
 
-    With ``wanted`` only those structures are read, and the case is not ``complete``.
+    With ``wanted`` only those structures are read, and the case is not ``complete``. ``threads``
+    inflate masks at once.
 
     Raises
     ------
@@ -97,7 +103,7 @@ def read_case(
     volume = read_volume(_ct(files))
     painter = CasePainter(volume.display_grid, len(files.masks)) if label_maps else None
     growing = _GrowingCase(files, volume, painter)
-    growing.add(read_masks(files, volume, wanted=wanted))
+    growing.add(read_masks(files, volume, wanted=wanted, threads=threads))
     growing.check_sides()
     return growing.case(complete=wanted is None)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from napari_ctvqa.core.errors import CtvqaError, InputFileError
+from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.io.append_log import AppendLog, json_line, sync_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +23,6 @@ _MAX_BYTES = 4 * 1024**3
 _FIRST_WRITE_S = 2.0
 _SHARE_OF_TIME = 0.05
 """At most this part of a run is spent on replacing FILE, so that long runs stay linear."""
-
-
-class BusyError(CtvqaError):
-    """Another run writes to the same file."""
-
-    code = "busy"
 
 
 class ResultJournal:
@@ -51,7 +44,7 @@ class ResultJournal:
         When FILE exists and is not a result file of such a run.
     """
 
-    SAME = ("model", "answer_format", "kit", "benchmark")
+    SAME = ("model", "answer_format", "kit", "benchmark", "absent_means_none")
 
     def __init__(self, path: Path, run: Mapping[str, Any]) -> None:
         self.path = path
@@ -61,7 +54,7 @@ class ResultJournal:
         self._rows: dict[str, bytes] = {}
         self._failed: set[str] = set()
         self._texts: dict[str, str] = {}
-        self._file: BinaryIO | None = None
+        self._log: AppendLog | None = None
         self._unwritten = 0
         self._next_write = 0.0
 
@@ -70,7 +63,7 @@ class ResultJournal:
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = _locked(self.partial)
+            self._log = AppendLog(self.partial, self.path)
         except OSError as error:
             raise InputFileError(
                 self.path, f"cannot be written ({error.strerror or error}).",
@@ -78,19 +71,18 @@ class ResultJournal:
             ) from None  # fmt: skip
         try:
             self._load_file()
-            self._load_partial(self._file)
+            self._load_partial(self._log)
         except BaseException:
-            self._file.close()
+            self._log.close()
             raise
         wait_s = 0.0 if self._unwritten else _FIRST_WRITE_S
         self._next_write = time.monotonic() + wait_s
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # what counts was flushed; a full disk was reported then
-                self._file.close()
-            self._file = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
     def _load_file(self) -> None:
         if not self.path.exists():
@@ -119,30 +111,20 @@ class ResultJournal:
             if isinstance(row, dict):
                 self._keep(row)
 
-    def _load_partial(self, file: BinaryIO) -> None:
-        """Read the journal; a torn last line is cut off, so that the next one starts clean."""
-        file.seek(0)
-        content = file.read()
-        whole, newline, torn = content.rpartition(b"\n")
-        end = len(whole) + len(newline)
-        if torn:
-            file.truncate(end)
+    def _load_partial(self, log: AppendLog) -> None:
+        """Read the journal; a torn last line was cut off, so that the next one starts clean."""
+        if log.torn:
             self.notes.append("the last answer was not written to its end and is asked again")
-        unread = 0
-        for number, line in enumerate(whole.split(b"\n") if newline else ()):
-            entry = _parsed(line)
-            if entry is None:
-                unread += bool(line.strip())
-            elif number == 0 and "run" in entry:
+        for number, entry in enumerate(log.entries):
+            if number == 0 and "run" in entry:
                 self._check_run(entry["run"], self.partial)
             else:
                 self._keep(entry)
                 self._unwritten += 1
-        if unread:
-            self.notes.append(f"{unread} lines of {self.partial} could not be read, left out")
-        file.seek(0, os.SEEK_END)
-        if end == 0:
-            self._append({"run": self.run})
+        if log.unread:
+            self.notes.append(f"{log.unread} lines of {self.partial} could not be read, left out")
+        if not log.entries and not log.unread:
+            log.append({"run": self.run})
 
     def _check_run(self, found: Any, where: Path) -> None:
         if not isinstance(found, Mapping):
@@ -166,7 +148,7 @@ class ResultJournal:
         if not isinstance(key, str) or (key in self._rows and key not in self._failed):
             return
         text = str(row.get("raw_output", ""))
-        self._rows[key] = _line(row)
+        self._rows[key] = json_line(row)
         self._texts[key] = text
         if text.startswith("[ERROR]"):
             self._failed.add(key)
@@ -200,15 +182,10 @@ class ResultJournal:
         key = row["qid"]
         if key in self._rows and key not in self._failed:
             raise ValueError(f"{key} already has an answer")
-        self._append(row)
+        assert self._log is not None
+        self._log.append(row)
         self._keep(row)
         self._unwritten += 1
-
-    def _append(self, entry: Mapping[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write(_line(entry) + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
     # ------------------------------------------------------------------------------------ writing
 
@@ -232,7 +209,7 @@ class ResultJournal:
         )  # one name: no litter after a kill
         try:
             with temporary.open("wb") as file:
-                file.write(_line(head)[:-1] + b', "results": [\n')
+                file.write(json_line(head)[:-1] + b', "results": [\n')
                 file.write(b",\n".join(self._rows[key] for key in keys))
                 file.write(b"\n]}\n")
                 file.flush()
@@ -241,7 +218,7 @@ class ResultJournal:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
         self._unwritten = 0
         took = time.monotonic() - began
         self._next_write = time.monotonic() + max(_FIRST_WRITE_S, took / _SHARE_OF_TIME)
@@ -249,74 +226,6 @@ class ResultJournal:
     def finish(self, metrics: Mapping[str, Any], order: Iterable[str]) -> None:
         """Write FILE with its metrics; the journal has done its work and goes."""
         self.write(metrics=metrics, order=order)
-        assert self._file is not None
-        if sys.platform == "win32":
-            self._file.close()
-        with suppress(OSError):
-            self.partial.unlink(missing_ok=True)
-
-
-def _line(entry: Mapping[str, Any]) -> bytes:
-    return json.dumps(entry, ensure_ascii=True, allow_nan=True).encode("ascii")
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def _locked(path: Path) -> BinaryIO:
-    """Open the journal for this run alone.
-
-    A run that ended removes its journal: a lock won on the removed file counts for nothing, so
-    the path is opened again.
-    """
-    while True:
-        file = path.open("a+b")
-        try:
-            _lock(file)
-        except OSError:
-            file.close()
-            raise BusyError(
-                f"{path.with_suffix('').with_suffix('')}: another run is writing to this file.",
-                hint="Wait for it to end, or choose another --out.",
-            ) from None
-        if _is_at(file, path):
-            return file
-        file.close()
-
-
-def _is_at(file: Any, path: Path) -> bool:
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    here = os.fstat(file.fileno())
-    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)
-
-
-def _lock(file: Any) -> None:
-    """Lock without waiting; the system lets go when the process ends, however it ends."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        file.seek(2**30)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last; Windows cannot open folders and needs no such call."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        assert self._log is not None
+        self._log.remove()
+        self._log = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa import __version__
+from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
@@ -58,12 +59,14 @@ def run_batch(
     rows: Iterable[int],
     retry_errors: bool = False,
     kit: str = "",
+    assume_none: bool = False,
 ) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
 
     ``kit`` is one of the answerer's kits, the first unless given. What ``out`` already answers is
-    not asked again; its ``[ERROR]`` rows are with ``retry_errors``. Closing the generator stops
-    cleanly: what was answered is in ``out``.
+    not asked again; its ``[ERROR]`` rows are with ``retry_errors``. ``assume_none`` takes
+    lesions without a mask file as not there (``core.assumed``); ``out`` says so. Closing the
+    generator stops cleanly: what was answered is in ``out``.
 
     Raises
     ------
@@ -76,11 +79,19 @@ def run_batch(
             f"{opened.path} holds no questions.", hint="Give a benchmark folder or question file."
         )
     config = run_description(answerer, answer_format, kit, opened.benchmark.name)
+    if assume_none:
+        config["absent_means_none"] = True
     wanted = _rows_by_id(questions, rows)
     with ResultJournal(out, config) as journal:
         try:
             yield from _answer_all(
-                opened, answerer, answer_format, journal, wanted, retry_errors=retry_errors
+                opened,
+                answerer,
+                answer_format,
+                journal,
+                wanted,
+                retry_errors=retry_errors,
+                assume=assume_none,
             )
         except BaseException:
             _write_what_there_is(journal)
@@ -132,6 +143,7 @@ def _answer_all(
     wanted: Mapping[str, int],
     *,
     retry_errors: bool,
+    assume: bool,
 ) -> Iterator[BatchProgress]:
     assert opened.questions is not None
     retried = {key for key in wanted if key in journal.failed} if retry_errors else set()
@@ -142,8 +154,9 @@ def _answer_all(
         failed=sum(key in journal.failed and key not in retried for key in wanted),
     )
     yield progress.now(message="; ".join(journal.notes))
-    for case_id, group in _by_case(opened.questions, pending):
-        for question, prediction in _answer_case(opened, answerer, answer_format, case_id, group):
+    for case_id, group in opened.questions.by_case(pending):
+        answers = _answer_case(opened, answerer, answer_format, case_id, group, assume=assume)
+        for question, prediction in answers:
             journal.add(result_row(question, prediction))
             journal.write_if_due()
             progress.count(prediction)
@@ -172,21 +185,14 @@ class _Progress:
         return BatchProgress(self.done, self.total, self.failed, prediction, message, left, rate)
 
 
-def _by_case(questions: QuestionSet, rows: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
-    """Yield case id and rows, cases in the order they first appear: each is read once."""
-    cases = questions.frame["case"]
-    groups: dict[str, list[int]] = {}
-    for row in rows:
-        groups.setdefault(str(cases.iat[row]), []).append(row)
-    yield from groups.items()
-
-
 def _answer_case(
     opened: Opened,
     answerer: Answerer,
     answer_format: AnswerFormat,
     case_id: str,
     rows: Sequence[int],
+    *,
+    assume: bool,
 ) -> Iterator[tuple[Question, Prediction]]:
     """Yield a prediction for each question of a case; a case that cannot be read fails them."""
     assert opened.questions is not None
@@ -199,6 +205,7 @@ def _answer_case(
         for question in asked:
             yield question, _failure(question, answerer.name, problem)
         return
+    case = absent_means_none(case) if assume else case
     for question in asked:
         yield question, answer_one(answerer, question, case, answer_format)
 

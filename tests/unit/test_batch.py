@@ -366,7 +366,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
 
 
 def test_progress_says_count_rate_and_time_left():
-    from napari_ctvqa.commands.run import duration, progress_line
+    from napari_ctvqa.commands._progress import duration, progress_line
 
     line = progress_line(batch.BatchProgress(120, 400, 2, None, "", 9.2, 31.46))
     assert line == "120 of 400, 2 failed, 31.5 a second, 9 s left"

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.io.result_journal import BusyError, ResultJournal
+from napari_ctvqa.io.append_log import BusyError
+from napari_ctvqa.io.result_journal import ResultJournal
 
 RUN = {"model": "rules", "answer_format": "mc", "kit": "live", "benchmark": "deeptumorvqa"}
 
@@ -163,11 +164,11 @@ def test_two_runs_on_one_file_are_refused(tmp_path):
 def test_a_lock_won_on_a_journal_that_was_removed_meanwhile_counts_for_nothing(
     tmp_path, monkeypatch
 ):
-    from napari_ctvqa.io import result_journal
+    from napari_ctvqa.io import append_log
 
     out = tmp_path / "r.json"
     partial = tmp_path / "r.json.partial.jsonl"
-    real = result_journal._lock
+    real = append_log._lock
     removed = []
 
     def lock_after_removal(file):
@@ -176,7 +177,7 @@ def test_a_lock_won_on_a_journal_that_was_removed_meanwhile_counts_for_nothing(
             partial.unlink()
         real(file)
 
-    monkeypatch.setattr(result_journal, "_lock", lock_after_removal)
+    monkeypatch.setattr(append_log, "_lock", lock_after_removal)
     with ResultJournal(out, RUN) as journal:
         journal.add(row(1))
     assert removed and partial.exists()
@@ -215,7 +216,7 @@ def test_replacing_the_file_takes_a_bounded_share_of_the_time(tmp_path, monkeypa
             writing.append(0.01 * len(journal))
             now[0] += writing[-1]
 
-        monkeypatch.setattr(result_journal, "_sync_folder", sync_folder)
+        monkeypatch.setattr(result_journal, "sync_folder", sync_folder)
         for number in range(answers):
             journal.add(row(number))
             now[0] += 0.05

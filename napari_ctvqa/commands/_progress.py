@@ -1,0 +1,77 @@
+"""The line on a terminal that says how far a long command is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Protocol, Self
+
+_SHOWN_EVERY_S = 0.2
+
+
+class Progress(Protocol):
+    """What a long command tells of itself."""
+
+    @property
+    def done(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def seconds_left(self) -> float | None: ...
+    @property
+    def per_second(self) -> float: ...
+
+
+class ProgressLine:
+    """One line on stderr, rewritten now and then; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._seen = sys.stderr.isatty()
+        self._shown_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, progress: Progress) -> None:
+        """Show where it is, not faster than eyes can follow."""
+        if self._seen and time.monotonic() - self._shown_at >= _SHOWN_EVERY_S:
+            self._shown_at = time.monotonic()
+            sys.stderr.write(f"\r\x1b[K{progress_line(progress)}")
+            sys.stderr.flush()
+
+    def __exit__(self, *_: object) -> None:
+        if self._seen:
+            sys.stderr.write("\r\x1b[K")
+
+
+def progress_line(progress: Progress) -> str:
+    """Return e.g. ``"120 of 400, 2 failed, 31.5 a second, 9 s left"``, cut to the terminal."""
+    parts = [f"{progress.done} of {progress.total}"]
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    if progress.per_second:
+        parts.append(f"{progress.per_second:.1f} a second")
+    if progress.seconds_left is not None:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 200
+    return ", ".join(parts)[: width - 1]
+
+
+def duration(seconds: float) -> str:
+    """Return ``"9 s"``, ``"3 min"`` or ``"2.5 h"``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    if seconds < 99.5 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def count_of(text: str) -> int:
+    """Return a count of at least 1. Raises ValueError, which argparse reports."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,166 @@
+"""``evidence``: the recomputed chain behind one question's reference."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.cli import DONE, one_line, speaks_utf8, write_out
+from napari_ctvqa.commands._questions import (
+    add_absent_argument,
+    add_path_arguments,
+    open_questions,
+)
+from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.question_checks import duplicate_flag, duplicates, record_flags
+from napari_ctvqa.core.regions import focus_slice
+from napari_ctvqa.core.rules import rule_for
+from napari_ctvqa.core.targets import understand
+from napari_ctvqa.evidence.chains import reference_chain, stated_text, wanted_structures
+from napari_ctvqa.evidence.check import status_reasons
+from napari_ctvqa.io.reader import read_case
+
+if TYPE_CHECKING:
+    import argparse
+
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep
+    from napari_ctvqa.core.questions import QuestionSet
+    from napari_ctvqa.core.records import Question
+
+_WORDS = {"agrees": "agrees", "differs": "differs", "cannot_check": "cannot be checked"}
+
+
+class Evidence:
+    """Show each step of a recomputed reference: value, rule, source, slice."""
+
+    name = "evidence"
+    help = "recompute one question's reference and show every step"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        add_path_arguments(parser)
+        parser.add_argument("id", metavar="ID", help="id of the question")
+        add_absent_argument(parser)
+        parser.add_argument("--json", action="store_true", help="write JSON")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Write the chain; a question that cannot be checked says why and is no failure."""
+        opened, questions = open_questions(args)
+        question = questions.by_id(args.id)
+        files = opened.case_files(question.case_id)
+        case = read_case(files, wanted=wanted_structures(question))
+        if args.absent_means_none:
+            case = absent_means_none(case)
+        chain = reference_chain(question, case)
+        if args.json:
+            text = json.dumps(record(question, chain, case), ensure_ascii=not speaks_utf8())
+            write_out(text + "\n")
+        else:
+            write_out(_text(question, chain, case, _flags(questions, question, chain)))
+        return DONE
+
+
+def _flags(questions: QuestionSet, question: Question, chain: EvidenceChain) -> tuple[str, ...]:
+    row = questions.row_of[question.id]
+    twice = duplicate_flag(questions, row, duplicates(questions).get(row, ()))
+    return tuple(part for part in (twice, *record_flags(question), *chain.flags) if part)
+
+
+def record(question: Question, chain: EvidenceChain, case: Case) -> dict[str, Any]:
+    """Return what ``--json`` writes.
+
+    ``difference`` says by how much the two differ, or why they cannot be compared; null where
+    they agree. Slices are 0-based: ``slice_display`` counts from superior, ``slice_file`` along
+    the file's own axis.
+    """
+    rule = rule_for(question.subtype)
+    understood = understand(question, rule) if rule else None
+    return {
+        "id": question.id,
+        "subtype": question.subtype,
+        "understood": (
+            asdict(understood) | {"sentence": understood.sentence}
+            if understood
+            else {"problem": chain.reason, "sentence": chain.reason}
+        ),
+        "steps": [_step(step, case) for step in chain.steps],
+        "conclusion": chain.conclusion,
+        "reference": stated_text(question),
+        "status": chain.status.value,
+        "difference": "; ".join(status_reasons(chain)) or None,
+    }
+
+
+def _step(step: EvidenceStep, case: Case) -> dict[str, Any]:
+    shown, on_file = _slices(step, case)
+    return {
+        "kind": step.kind.value,
+        "target": step.target,
+        "measure": step.measure,
+        "value": step.value,
+        "unit": step.unit,
+        "rule": step.rule,
+        "source": step.source,
+        "assumed": step.assumed,
+        "caveats": [*step.caveats, *((step.error,) if step.error else ())],
+        "mask": step.mask,
+        "slice_display": shown,
+        "slice_file": on_file,
+    }
+
+
+def _slices(step: EvidenceStep, case: Case) -> tuple[int | None, int | None]:
+    """Return the slice where the step's mask is largest, as displayed and in the file."""
+    mask = case.masks.get(step.mask)
+    if mask is None or mask.region.empty:
+        return None, None
+    shown = focus_slice(mask.region)
+    on_file = mask.region.grid.file_slice(0, shown)
+    return shown, None if on_file is None else on_file[1]
+
+
+def _text(question: Question, chain: EvidenceChain, case: Case, flags: tuple[str, ...]) -> str:
+    data = record(question, chain, case)
+    lines = [
+        f"{question.id}  {question.subtype}  {question.case_id}",
+        one_line(question.text),
+        f"understood: {data['understood']['sentence']}",
+    ]
+    for number, step in enumerate(data["steps"], 1):
+        lines += _step_lines(number, step)
+    lines += [
+        f"recomputed: {chain.conclusion or '(nothing)'}",
+        f"reference:  {one_line(data['reference']) or '(none stated)'}",
+        f"{_WORDS.get(data['status'], data['status'])}"
+        + (f": {one_line(data['difference'])}" if data["difference"] else ""),
+    ]
+    lines += [
+        f"  by {rule.name} ({rule.text}): {rule.conclusion}, {_WORDS[rule.status.value]}"
+        for rule in chain.other_rules
+    ]
+    lines += [f"! {one_line(flag)}" for flag in flags]
+    return "\n".join(lines) + "\n"
+
+
+def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
+    value = "" if step["value"] is None else f" = {_value(step['value'])} {step['unit']}".rstrip()
+    what = " ".join(part for part in (step["kind"], step["target"], step["measure"]) if part)
+    lines = [f"{number}. {what}{one_line(value) and f' {one_line(value)}'}"]
+    source = f" ({step['source']})" if step["source"] else ""
+    if step["rule"] or source:
+        assumed = ", assumed" if step["assumed"] else ""
+        lines.append(f"     {one_line(step['rule'] + source)}{assumed}")
+    if step["slice_display"] is not None:
+        where = f"     largest in slice {step['slice_display']} as displayed"
+        on_file = step["slice_file"]
+        lines.append(where + (f", {on_file} in the file" if on_file is not None else ""))
+    return lines + [f"     ! {one_line(caveat)}" for caveat in step["caveats"]]
+
+
+def _value(value: float | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+COMMAND = Evidence()
