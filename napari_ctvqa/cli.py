@@ -62,6 +62,16 @@ def report(error: CtvqaError, *, as_json: bool) -> None:
         sys.stderr.write(f"napari-ctvqa: {one_line(str(error))}\n")
 
 
+def _of_the_machine(error: OSError | MemoryError) -> CtvqaError:
+    """Return what the operating system refused as one sentence."""
+    if isinstance(error, MemoryError):
+        return CtvqaError("There is not enough memory for this.", hint="Close other programs.")
+    where = f"{error.filename}: " if error.filename else ""
+    return CtvqaError(
+        f"{where}{error.strerror or error}.", hint="What was finished is kept; run it again."
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 unusable input or a failed item, 2 usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -75,6 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except (OSError, MemoryError) as error:  # a full disk, a folder that went away
+        report(_of_the_machine(error), as_json=as_json)
+        return FAILED
     except KeyboardInterrupt:
         sys.stderr.write("napari-ctvqa: stopped; what was finished is kept\n")
         return 130

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -205,23 +206,44 @@ class QuestionTable:
                 problems[0].removeprefix(f"{path}: ") if problems else "holds no question.",
                 hint="Each record needs a question text and a case.",
             )
+        all_notes = dict(notes or {})
+        repeated = [key for key, count in Counter(self.ids).items() if count > 1]
+        ids = self.ids
+        if repeated:
+            ids, build = _told_apart(ids, build)
+            all_notes["duplicate_ids"] = (
+                f"{len(repeated)} ids occur more than once: {shortened(repeated)}. The first keeps "
+                f'its id and its predictions, the later ones are listed as "ID (2)" without any.'
+            )
         frame = pd.DataFrame(
             {
-                "id": pd.Series(self.ids, dtype=object),
+                "id": pd.Series(ids, dtype=object),
                 "case": pd.Categorical(self.cases),
                 "stage": pd.Categorical(self.stages),
                 "subtype": pd.Categorical(self.subtypes),
                 "text": pd.Series(self.texts, dtype=object),
             }
         )
-        all_notes = dict(notes or {})
-        repeated = [key for key, count in Counter(self.ids).items() if count > 1]
-        if repeated:
-            all_notes["duplicate_ids"] = (
-                f"{len(repeated)} ids occur more than once (all are kept, the first is found by "
-                f"its id): {shortened(repeated)}."
-            )
         return QuestionSet(benchmark, path, frame, build, tuple(problems), all_notes)
+
+
+def _told_apart(
+    ids: Sequence[str], build: Callable[[int], Question]
+) -> tuple[list[str], Callable[[int], Question]]:
+    """Return ids of which none repeats, and what builds questions with them.
+
+    A prediction names an id: shown under two questions, it would be scored against both.
+    """
+    taken = set(ids)
+    seen: set[str] = set()
+    unique: list[str] = []
+    for key in ids:
+        number, name = 2, key
+        while name in seen or (name != key and name in taken):
+            name, number = f"{key} ({number})", number + 1
+        seen.add(name)
+        unique.append(name)
+    return unique, lambda row: replace(build(row), id=unique[row])
 
 
 class PredictionTable(Mapping[str, Prediction]):

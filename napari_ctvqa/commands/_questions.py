@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.cli import DONE, FAILED, one_line
 from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.core.records import named_apart
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import AnswerFormat
+    from napari_ctvqa.core.records import AnswerFormat, Run
     from napari_ctvqa.core.where import Where
     from napari_ctvqa.runners.opening import Opened
 
@@ -79,9 +80,11 @@ def rows_of(
     those found beside PATH.
     """
     scores = {}
+    runs: dict[str, Run] = {}
     if where.needs_scores and opened.benchmark is not None:
         for path in results or opened.found_results():
-            run = opened.read_results(path)
+            run = named_apart(opened.read_results(path), runs)
+            runs[run.model] = run
             form = run.answer_format or answer_format
             scores[run.model] = opened.benchmark.scores(questions, run, form)
     return where.rows(questions, scores)

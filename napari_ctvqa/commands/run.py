@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from contextlib import closing
@@ -24,7 +25,6 @@ from napari_ctvqa.extensions import models
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Generator
 
 
@@ -46,7 +46,9 @@ class RunCommand:
         parser.add_argument("--where", default="", help="e.g. \"subtype:'lesion counting'\"")
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
         add_absent_argument(parser)
-        parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="result file")
+        parser.add_argument(
+            "--out", type=_file_path, required=True, metavar="FILE", help="result file"
+        )
         parser.add_argument("--json", action="store_true", help="print a summary as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -76,6 +78,13 @@ class RunCommand:
         last = _follow(batch)
         _report(last, args.out, as_json=args.json)
         return 1 if last.failed else unread
+
+
+def _file_path(text: str) -> Path:
+    """Return where results go; an argparse type, so that no name at all is a usage error."""
+    if not Path(text).name:
+        raise argparse.ArgumentTypeError("the name of a file was expected")
+    return Path(text)
 
 
 def _model(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -183,6 +183,19 @@ class RunConfig:
     kit: str = ""
     seed: int | None = None
     software: Mapping[str, str] = field(default_factory=_empty)
+
+
+def named_apart(run: Run, shown: Mapping[str, Run]) -> Run:
+    """Return the run under a model name that no run of another file has.
+
+    Two files of one model are two runs: the later one is named after its file as well.
+    """
+    name, number = run.model, 2
+    stem = run.path.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".json")
+    while name in shown and shown[name].path != run.path:
+        name = f"{run.model} [{stem}]" if number == 2 else f"{run.model} [{stem} {number}]"
+        number += 1
+    return run if name == run.model else replace(run, model=name)
 
 
 @dataclass(frozen=True)

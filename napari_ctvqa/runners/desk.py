@@ -5,10 +5,12 @@ Nothing here knows of threads or windows: a Job runs these, a test lists them.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from napari_ctvqa.core.cases import Case
-    from napari_ctvqa.core.chains import ChainComparison, EvidenceChain
+    from napari_ctvqa.core.chains import ChainComparison
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.runners.batch import BatchProgress
+
+logger = logging.getLogger(__name__)
 
 REPORT_EVERY_S = 0.2
 """How often a running batch shows what it has: the answers themselves are on disk at once."""
@@ -83,15 +87,18 @@ class BatchReport:
     seconds_left: float | None
 
 
-def opened_steps(request: OpenRequest) -> Generator[object, None, None]:
-    """Yield what PATH is, then every result file read and scored, or the error that it gave."""
+def opened_steps(request: OpenRequest, assumed: AnswerFormat) -> Generator[object, None, None]:
+    """Yield what PATH is, then every result file read and scored, or the error that it gave.
+
+    ``assumed`` is the format of files that do not say theirs.
+    """
     path = request.path if request.made_by is None else request.made_by()
     opened = open_path(path, benchmark=request.benchmark, roots=request.roots)
     yield opened
     if opened.questions is not None:
         found = tuple(opened.found_results())
         paths = (*found, *(p for p in request.results if p not in found))
-        yield from read_runs(opened, paths, AnswerFormat.MC)
+        yield from read_runs(opened, paths, assumed)
 
 
 def read_runs(
@@ -130,14 +137,29 @@ def chains_of(
 ) -> Generator[Chains, None, None]:
     """Yield the reference chain, the models' chains and how they compare, once."""
     if case is None:  # what the models did can be read all the same
-        models_alone = {m: prediction_chain(question, p) for m, p in predictions.items()}
-        yield Chains(None, models_alone, {})
+        yield Chains(None, _model_chains(question, None, predictions), {})
         return
     reference = reference_chain(question, case)
-    by_model = {m: prediction_chain(question, p, case) for m, p in predictions.items()}
+    by_model = _model_chains(question, case, predictions)
     comparisons = {m: compare_chains(reference, c) for m, c in by_model.items()}
     by_model = {m: judged(c, comparisons[m]) for m, c in by_model.items()}
     yield Chains(reference, by_model, comparisons)
+
+
+def _model_chains(
+    question: Question, case: Case | None, predictions: Mapping[str, Prediction]
+) -> dict[str, EvidenceChain]:
+    """Return each model's chain; a trace that cannot be read costs that model its chain only."""
+    found: dict[str, EvidenceChain] = {}
+    for model, prediction in predictions.items():
+        try:
+            found[model] = prediction_chain(question, prediction, case)
+        except Exception as error:
+            logger.exception("the trace of %s on %s cannot be read", model, question.id)
+            reason = f"the trace cannot be read: {type(error).__name__}"
+            step = EvidenceStep(StepKind.CONCLUDE, "", error=reason)
+            found[model] = EvidenceChain(question.id, model, (step,), reason=reason)
+    return found
 
 
 def answered(

@@ -30,6 +30,7 @@ from napari_ctvqa.widgets.panels import evidence, question, questions, run
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
+from napari_ctvqa.widgets.text import tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -310,7 +311,7 @@ class ViewBar(QToolBar):
             failed = self._session.case_state is CaseState.FAILED
             text = "case cannot be shown" if failed else self._session.case_message
             self.light.setText(text or "no case")
-            self.light.setToolTip(self._session.case_message)
+            self.light.setToolTip(tooltip(self._session.case_message))
             return
         level = case.report.level
         symbol = {Level.GREEN: "●", Level.AMBER: "▲", Level.RED: "■"}[level]
@@ -318,4 +319,5 @@ class ViewBar(QToolBar):
         self.light.setText(f"{symbol} geometry {level.value}")
         self.light.setStyleSheet(f"color: {colour}; font-weight: 600;")
         reasons = "\n".join(f"{w.code}: {w.message}" for w in case.report.warnings)
-        self.light.setToolTip(reasons or "Nothing suspicious was found in the headers and masks.")
+        nothing = "Nothing suspicious was found in the headers and masks."
+        self.light.setToolTip(tooltip(reasons or nothing))

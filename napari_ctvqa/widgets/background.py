@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QObject, Qt, Signal
 
+from napari_ctvqa.core.errors import CtvqaError
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -75,6 +77,8 @@ class Job(QObject):
     def _run(self) -> None:
         try:
             self._work()
+        except CtvqaError as failure:
+            self._tell("failed", failure)  # a sentence for a person, nothing for the log
         except BaseException as failure:
             # The outermost frame of a thread: also a stray SystemExit must reach a person.
             logger.exception("background work failed")

@@ -15,7 +15,7 @@ from qtpy.QtCore import QObject
 
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.ordering import ordered
-from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.records import AnswerFormat, named_apart
 from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
@@ -136,7 +136,10 @@ class Coordinator(QObject):
             case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
         )
         self.jobs.start(
-            "open", opened_steps(request), partial(self._show_opened, request), self._open_failed
+            "open",
+            opened_steps(request, self.session.answer_format),
+            partial(self._show_opened, request),
+            self._open_failed,
         )
 
     def _open_failed(self, error: BaseException) -> None:
@@ -211,9 +214,10 @@ class Coordinator(QObject):
 
     def _add_run(self, item: ScoredRun) -> None:
         session = self.session
+        run = named_apart(item.run, session.runs)
         session.update(
-            runs={**session.runs, item.run.model: item.run},
-            scores={**session.scores, item.run.model: item.scores},
+            runs={**session.runs, run.model: run},
+            scores={**session.scores, run.model: item.scores},
         )
         if session.where:
             self.filter(session.where)

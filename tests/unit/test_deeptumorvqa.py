@@ -196,6 +196,8 @@ def test_repeated_ids_are_kept_and_named(tmp_path):
     assert len(questions) == 2
     assert questions.by_id("bench_00001").reference.text == "first"
     assert "bench_00001" in questions.notes["duplicate_ids"]
+    assert questions[1].id == questions.frame["id"][1] == "bench_00001 (2)"
+    assert questions[1].reference.text == "second"
 
 
 def test_an_unknown_subtype_takes_its_type_from_the_reference(tmp_path):
