@@ -106,21 +106,21 @@ def test_next_case_opens_in_its_middle_though_nothing_was_shown_between(session,
 # -------------------------------------------------------------- highlighting
 
 
-@pytest.mark.parametrize("plane", PLANES)
 @pytest.mark.parametrize("structure", ["rod", "cube", "ball"])
-def test_highlight_covers_the_mask_and_nothing_else(viewer, session, layers, plane, structure):
+def test_highlight_covers_the_mask_and_nothing_else(viewer, session, layers, structure):
     session.update(case=phantom_case())
     mask = session.case.masks[structure]
-    layers.set_plane(plane)
-    go_through(layers, mask)
-    layers.highlight(mask)
-    shot = picture(viewer)
-    found = highlight_pixels(shot)
-    expected = on_canvas(viewer, whole(mask), layers.grid, shot.shape[:2])
-    assert expected.sum() > 100
-    assert iou(found, expected) >= 0.97
-    layers.highlight(None)
-    assert not highlight_pixels(picture(viewer)).any()
+    for plane in PLANES:
+        layers.set_plane(plane)
+        go_through(layers, mask)
+        layers.highlight(mask)
+        shot = picture(viewer)
+        found = highlight_pixels(shot)
+        expected = on_canvas(viewer, whole(mask), layers.grid, shot.shape[:2])
+        assert expected.sum() > 100
+        assert iou(found, expected) >= 0.97, plane
+        layers.highlight(None)
+        assert not highlight_pixels(picture(viewer)).any()
 
 
 def test_one_voxel_is_highlighted(viewer, session, layers):
@@ -244,14 +244,13 @@ def test_masks_that_arrive_later_move_nothing(viewer, session, layers):
     assert viewer.scene.camera.zoom == 7.0
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_go_to_stops_at_the_ends(session, layers, axis):
+def test_go_to_stops_at_the_ends(session, layers):
     session.update(case=phantom_case())
-    last = layers.grid.shape_zyx[axis] - 1
-    layers.go_to(axis, 10**6)
-    assert layers.current_slice(axis) == last
-    layers.go_to(axis, -5)
-    assert layers.current_slice(axis) == 0
+    for axis, size in enumerate(layers.grid.shape_zyx):
+        layers.go_to(axis, 10**6)
+        assert layers.current_slice(axis) == size - 1
+        layers.go_to(axis, -5)
+        assert layers.current_slice(axis) == 0
 
 
 def test_every_slice_can_be_reached_on_an_uneven_spacing(session, layers):
@@ -492,7 +491,7 @@ def _resident_mb():
 def test_memory_stays_flat_over_many_cases(viewer, session, layers):
     rng = np.random.default_rng(0)
     after = []
-    for number in range(40):
+    for number in range(25):
         hu = rng.integers(-1000, 1000, (160, 160, 100), dtype=np.int16)
         mask = np.zeros(hu.shape, bool)
         mask[40:90, 40:90, 20:60] = hu[40:90, 40:90, 20:60] > 0
@@ -504,4 +503,4 @@ def test_memory_stays_flat_over_many_cases(viewer, session, layers):
         if number % 5 == 4:
             gc.collect()
         after.append(_resident_mb())
-    assert np.mean(after[-5:]) - np.mean(after[5:10]) < 20  # one case and its masks take 12 MB
+    assert np.mean(after[-5:]) - np.mean(after[4:9]) < 20  # one case and its masks take 12 MB

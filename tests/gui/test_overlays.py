@@ -58,26 +58,23 @@ def letters(overlays):
 # -------------------------------------------------------------------- letters
 
 
-@pytest.mark.parametrize("plane", HANGING)
-def test_markers_of_the_three_planes(session, layers, overlays, plane):
+def test_markers_of_the_three_planes(session, layers, overlays):
     session.update(case=phantom_case())
-    layers.set_plane(plane)
-    assert letters(overlays) == HANGING[plane]
+    for plane, expected in HANGING.items():
+        layers.set_plane(plane)
+        assert letters(overlays) == expected, plane
 
 
-@pytest.mark.parametrize("plane", HANGING)
-@pytest.mark.parametrize("flip", list(product(("up", "down"), ("left", "right"))))
-def test_markers_follow_every_flip_at_once(viewer, session, layers, overlays, plane, flip):
+def test_markers_follow_every_flip_at_once(viewer, session, layers, overlays):
     session.update(case=phantom_case())
-    layers.set_plane(plane)
-    viewer.scene.camera.orientation2d = flip
-    left, right, top, bottom = HANGING[plane]
-    if flip[0] == "up":
-        top, bottom = bottom, top
-    if flip[1] == "left":
-        left, right = right, left
-    assert letters(overlays) == (left, right, top, bottom)
-    assert overlays.viewer.canvas.overlays["ctvqa_left"].text == left
+    for plane, (left, right, top, bottom) in HANGING.items():
+        layers.set_plane(plane)
+        for vertical, horizontal in product(("up", "down"), ("left", "right")):
+            viewer.scene.camera.orientation2d = (vertical, horizontal)
+            across = (left, right) if horizontal == "right" else (right, left)
+            along = (top, bottom) if vertical == "down" else (bottom, top)
+            assert letters(overlays) == (*across, *along), (plane, vertical, horizontal)
+            assert viewer.canvas.overlays["ctvqa_left"].text == across[0]
 
 
 def test_markers_follow_napari_s_own_axis_buttons(viewer, session, layers, overlays):
@@ -112,33 +109,29 @@ def test_markers_turn_with_the_3d_camera(viewer, session, layers, overlays):
     assert letters(overlays) == ("R", "L", "S", "I")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "orientation", list(product(("towards", "away"), ("up", "down"), ("left", "right")))
-)
-def test_3d_letters_agree_with_the_rendered_volume(viewer, session, layers, overlays, orientation):
+def test_3d_letters_agree_with_the_rendered_volume(viewer, session, layers, overlays):
     """The bright rod on patient left is rendered on the side that is marked L."""
     session.update(case=phantom_case())
     layers.apply_preset("bone")
     layers.toggle_overlays()
     viewer.dims.ndisplay = 3
-    viewer.scene.camera.orientation = orientation
-    viewer.scene.camera.angles = (0, 0, 0)
     viewer.scene.camera.center = tuple(
         (size - 1) / 2 * mm
         for size, mm in zip(layers.grid.shape_zyx, layers.grid.spacing_mm_zyx, strict=True)
     )
-    for marker in ("left", "right", "top", "bottom"):
-        viewer.canvas.overlays[f"ctvqa_{marker}"].visible = False
-    viewer.canvas.overlays.scale_bar.visible = False
-    grey = picture(viewer)[..., 0].astype(int)
-    rod = np.argwhere(grey > grey.max() - 20)[:, 1].mean()
-    body = np.argwhere(grey > 20)[:, 1]
-    rod_is_right = rod > (body.min() + body.max()) / 2
-    assert (overlays.letters.left, overlays.letters.right) == (
-        ("R", "L") if rod_is_right else ("L", "R")
-    )
-    assert rod_is_right == (orientation[2] == "right")
+    for orientation in product(("towards", "away"), ("up", "down"), ("left", "right")):
+        viewer.scene.camera.orientation = orientation
+        for marker in ("left", "right", "top", "bottom"):
+            viewer.canvas.overlays[f"ctvqa_{marker}"].visible = False
+        viewer.canvas.overlays.scale_bar.visible = False
+        grey = picture(viewer)[..., 0].astype(int)
+        rod = np.argwhere(grey > grey.max() - 20)[:, 1].mean()
+        body = np.argwhere(grey > 20)[:, 1]
+        rod_is_right = rod > (body.min() + body.max()) / 2
+        assert (overlays.letters.left, overlays.letters.right) == (
+            ("R", "L") if rod_is_right else ("L", "R")
+        )
+        assert rod_is_right == (orientation[2] == "right")
 
 
 def oblique_case():
@@ -256,29 +249,28 @@ def is_an_l(glyph):
 
 
 @pytest.mark.parametrize("plane", ["axial", "coronal"])
-@pytest.mark.parametrize("flipped", [False, True])
-def test_the_glyph_l_is_drawn_where_patient_left_is(
-    viewer, session, layers, overlays, plane, flipped
-):
+def test_the_glyph_l_is_drawn_where_patient_left_is(viewer, session, layers, overlays, plane):
     session.update(case=phantom_case())
     layers.set_plane(plane)
     layers.toggle_overlays()
     go_through(layers, session.case.masks["rod"])
-    if flipped:
-        viewer.scene.camera.orientation2d = ("down", "left")
-    right, row, column = ink(viewer, "right")
-    left, _, left_column = ink(viewer, "left")
-    assert abs(row - 0.5) < 0.05
-    assert column > 0.9
-    assert left_column < 0.1
-    assert min(right.shape[0], left.shape[0]) >= 15
-    assert is_an_l(left if flipped else right)
-    assert not is_an_l(right if flipped else left)
-    for edge in ("left", "right", "top", "bottom"):
-        viewer.canvas.overlays[f"ctvqa_{edge}"].visible = False
-    viewer.canvas.overlays.scale_bar.visible = False
-    rod = np.argwhere(picture(viewer)[..., 0] > 250)[:, 1].mean() / viewer.canvas.size[1]
-    assert (rod < 0.5) == flipped
+    for flipped in (False, True):
+        viewer.scene.camera.orientation2d = ("down", "left" if flipped else "right")
+        right, row, column = ink(viewer, "right")
+        left, _, left_column = ink(viewer, "left")
+        assert abs(row - 0.5) < 0.05
+        assert column > 0.9
+        assert left_column < 0.1
+        assert min(right.shape[0], left.shape[0]) >= 15
+        assert is_an_l(left if flipped else right)
+        assert not is_an_l(right if flipped else left)
+        for edge in ("left", "right", "top", "bottom"):
+            viewer.canvas.overlays[f"ctvqa_{edge}"].visible = False
+        viewer.canvas.overlays.scale_bar.visible = False
+        rod = np.argwhere(picture(viewer)[..., 0] > 250)[:, 1].mean() / viewer.canvas.size[1]
+        assert (rod < 0.5) == flipped
+        for edge in ("left", "right", "top", "bottom"):
+            viewer.canvas.overlays[f"ctvqa_{edge}"].visible = True
 
 
 def test_text_is_in_the_screenshot_of_the_window(viewer, session, layers, overlays):
