@@ -16,7 +16,7 @@ from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.question_checks import duplicate_flag, duplicates, record_flags
 from napari_ctvqa.core.regions import focus_slice
 from napari_ctvqa.core.rules import rule_for
-from napari_ctvqa.core.targets import understand
+from napari_ctvqa.core.understanding import understand
 from napari_ctvqa.evidence.chains import reference_chain, stated_text, wanted_structures
 from napari_ctvqa.evidence.check import status_reasons
 from napari_ctvqa.io.reader import read_case

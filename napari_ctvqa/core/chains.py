@@ -47,6 +47,10 @@ class EvidenceStep:
     error: str = ""
     raw: Any = None
     """For a model's step: the tool's result as JSON data."""
+    other: str = ""
+    """The second structure, where there is one: the tumour that touches the vessel."""
+    slice_display: int | None = None
+    """The axial display index that shows this step, where one is meant."""
 
     def key(self) -> tuple[str, str, str]:
         """Return what two chains are aligned by: kind, target, measure."""
@@ -55,12 +59,17 @@ class EvidenceStep:
 
 @dataclass(frozen=True, slots=True)
 class OtherRule:
-    """What another variant of a rule concludes, and how that compares with the reference."""
+    """What another variant of a rule concludes, and how that compares with the reference.
+
+    ``conclusion`` is empty where it gives none, and ``reason`` says why.
+    """
 
     name: str
     text: str
     conclusion: str
     status: ChainStatus
+    source: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from napari_ctvqa.core.regions import (
     difference,
     largest_component,
     same_grid,
+    together,
     union,
 )
 
@@ -82,14 +83,6 @@ def volume_cm3(masks: Sequence[Mask]) -> Measurement:
     return Measurement("volume_cm3", volume, UNITS["volume_cm3"], caveats)
 
 
-def together(masks: Sequence[Mask]) -> Region:
-    """Return the union of the masks, on their own grid where they share one, else on the CT's."""
-    own = [mask.own_region for mask in masks]
-    if all(same_grid(own[0].grid, region.grid) for region in own):
-        return union(own)
-    return union([mask.region for mask in masks])
-
-
 @dataclass(frozen=True, slots=True)
 class HuStatistics:
     """HU over a set of voxels; mean and SD (population) are None where there is no voxel."""
@@ -127,6 +120,31 @@ def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> M
     if found.mean_hu is None:
         caveats = ("no voxel is left to measure HU on", *caveats)
     return Measurement("mean_hu", found.mean_hu, UNITS["mean_hu"], caveats)
+
+
+def sd_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Measurement:
+    """Return the standard deviation (population) of HU of a structure without its lesions.
+
+    Source: RadGPT gives an organ's HU as mean ± SD over organ minus all lesions.
+    """
+    organ, lesion = _on_one_grid(masks, lesions)
+    found = hu_statistics(difference(organ, lesion), volume)
+    caveats = border_caveats(masks)
+    if found.sd_hu is None:
+        caveats = ("no voxel is left to measure HU on", *caveats)
+    return Measurement("sd_hu", found.sd_hu, UNITS["sd_hu"], caveats)
+
+
+def hu_percentile(
+    masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume, percent: float
+) -> float | None:
+    """Return a percentile (0 to 100) of HU of a structure without its lesions; None if empty.
+
+    Between two voxels it is interpolated linearly; 50 is the median.
+    """
+    organ, lesion = _on_one_grid(masks, lesions)
+    values = hu_in(volume, difference(organ, lesion))
+    return float(np.percentile(values, percent)) if values.size else None
 
 
 def _on_one_grid(masks: Sequence[Mask], others: Sequence[Mask]) -> tuple[Region, list[Region]]:

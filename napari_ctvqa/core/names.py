@@ -39,7 +39,9 @@ class Structure:
     stand_ins: tuple[str, ...] = ()
     """Structures that may stand for this one when its own mask is absent, best first."""
     parts: tuple[str, ...] = ()
-    """Structures that this one is the union of."""
+    """Structures that this one is the union of, where it has no mask of its own."""
+    divisions: tuple[str, ...] = ()
+    """Where in an organ a lesion can lie; the organ has a mask of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,19 @@ def parts_of(structure: str) -> tuple[str, ...]:
     """Return what a structure is the union of: kidney -> (kidney_left, kidney_right)."""
     row = _find(structure)
     return row.parts if row is not None else ()
+
+
+def divisions_of(structure: str) -> tuple[str, ...]:
+    """Return where in an organ a lesion can lie: segments of the liver, or left and right."""
+    row = _find(structure)
+    return (row.divisions or row.parts) if row is not None else ()
+
+
+@cache
+def organ_of(division: str) -> str:
+    """Return the organ that a structure is a division of; empty where it is none."""
+    rows = [row for row in table().structures.values() if not row.lesion]
+    return next((row.name for row in rows if division in divisions_of(row.name)), "")
 
 
 def label(structure: str) -> str:

@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING
 from napari_ctvqa.core import names
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import StepKind
-from napari_ctvqa.core.measure import SIZE_FILTERS, Measurement, measured
-from napari_ctvqa.core.rules import Rule, Variant, lesion_classes, rule_for
-from napari_ctvqa.core.targets import (
-    Resolved,
-    Understood,
-    lesions_of,
-    resolve,
-    steps_of,
-    structures_for,
-    understand,
-)
+from napari_ctvqa.core.rules import Rule, StepTemplate, Variant, lesion_classes, rule_for
+from napari_ctvqa.core.selections import organ_and_parts, selection
+from napari_ctvqa.core.targets import Resolved, lesions_of, resolve, sides_of, structures_for
+from napari_ctvqa.core.understanding import Understood, understand
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.records import Question
 
@@ -30,86 +25,142 @@ _OF_ONE_MASK = ("mask_elsewhere", "mask_shape")
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step to take: segment or measure a target, or look a topic up."""
+    """One step to take: segment or measure a target, or look a topic up.
+
+    ``other`` is a second structure (the tumour that touches the vessel); several are joined by
+    ``+``. ``optional`` steps may be without a mask.
+    """
 
     kind: StepKind
     target: str
     measure: str = ""
+    other: str = ""
+    optional: bool = False
 
 
-def plan(rule: Rule, understood: Understood) -> tuple[PlanStep, ...]:
+def plan(
+    rule: Rule, understood: Understood, variant: Variant | None = None
+) -> tuple[PlanStep, ...]:
     """Return the steps before the conclusion, in the order of the rule's primitives."""
-    measure = (understood.largest and rule.measure_if_largest) or rule.measure
-    steps: list[PlanStep] = []
-    for target in steps_of(understood.structure, together=rule.together):
-        steps.append(PlanStep(StepKind.SEGMENT, target))
-        if "measure" in rule.primitives:
-            steps.append(PlanStep(StepKind.MEASURE, target, measure))
-    if "lookup" in rule.primitives:
-        look_up = PlanStep(StepKind.LOOKUP, rule.knowledge)
-        steps.insert(0 if rule.primitives[0] == "lookup" else len(steps), look_up)
-    return tuple(steps)
+    chosen = variant or chosen_variant(rule, understood)
+    steps = chosen.steps or (understood.largest and rule.steps_if_largest) or rule.steps
+    found: list[PlanStep] = []
+    for step in steps:
+        if isinstance(step, StepTemplate):
+            found += _filled(step, rule, understood)
+            continue
+        for each in understood.listed:
+            for inner in step:
+                found += _filled(inner, rule, understood, each)
+    return tuple(dict.fromkeys(found))
+
+
+def chosen_variant(rule: Rule, understood: Understood) -> Variant:
+    """Return the variant that the question's own words ask for, else the default."""
+    return rule.variant_named(understood.variant)
+
+
+def _filled(
+    step: StepTemplate, rule: Rule, understood: Understood, each: str = ""
+) -> Iterator[PlanStep]:
+    """Yield a step for every structure that its roles stand for."""
+    if step.kind == StepKind.LOOKUP:
+        yield PlanStep(StepKind.LOOKUP, rule.knowledge)
+        return
+    fan_out = {"{sides}": sides_of(understood.structure), "{listed}": understood.listed}
+    role = next((role for role in fan_out if role in step.target), "")
+    for structure in fan_out[role] if role else ("",):
+        target = step.target.replace(role, structure) if role else step.target
+        yield PlanStep(
+            StepKind(step.kind),
+            _with_roles(target, understood, each),
+            step.measure,
+            _with_roles(step.other, understood, each),
+            step.optional,
+        )
+
+
+def _with_roles(text: str, understood: Understood, each: str) -> str:
+    """Return a target with its roles filled in."""
+    if "{lesion} in " in text and " in " in understood.lesion:
+        text = text.split(" in ")[0]  # the place that the question names is part of the lesion
+    roles = {
+        "{lesion}": understood.lesion,
+        "{organ}": understood.organ,
+        "{listed}": "+".join(understood.listed),
+        "{place}": "+".join(understood.listed),
+        "{each}": each,
+        "{organ of each}": names.parent_of(each) or each,
+    }
+    for role, structure in roles.items():
+        text = text.replace(role, structure)
+    return text
+
+
+def counts_for(item: PlanStep, rule: Rule) -> bool:
+    """Return whether a step's value is concluded from: measurements, and where something lies.
+
+    A mask alone says something only where its existence is asked for.
+    """
+    if item.kind is StepKind.MEASURE:
+        return True
+    return item.kind is StepKind.SEGMENT and (item.measure != "voxels" or rule.how == "exists")
 
 
 def wanted_structures(question: Question) -> tuple[str, ...]:
-    """Return the canonical structures that a question's steps may need, most needed first.
+    """Return the canonical structures that a question's chain may need, most needed first.
 
     Empty where the subtype has no rule or the target was not understood.
     """
     rule = rule_for(question.subtype)
-    if rule is None:
+    return wanted_for(rule, understand(question, rule)) if rule is not None else ()
+
+
+def wanted_for(rule: Rule, understood: Understood) -> tuple[str, ...]:
+    """Return the canonical structures whose masks the plan may need, most needed first.
+
+    Masks that only another variant of the rule needs come last.
+    """
+    if understood.problem:
         return ()
-    understood = understand(question, rule)
-    return () if understood.problem else _wanted(rule, understood)
-
-
-def _wanted(rule: Rule, understood: Understood) -> tuple[str, ...]:
     wanted: list[str] = []
-    for step in plan(rule, understood):
-        if step.kind is StepKind.SEGMENT:
-            wanted += structures_for(step.target)
-    for step in plan(rule, understood):
-        if step.measure == "mean_hu" and not names.is_lesion(step.target):
-            wanted += lesions_of(step.target)
+    first = chosen_variant(rule, understood)
+    plans = [plan(rule, understood, v) for v in (first, *rule.variants) if v is first or v.steps]
+    for steps in plans:
+        for step in steps:
+            wanted += _masks_of(step)
+        for step in steps:
+            if step.measure in ("mean_hu", "sd_hu") and not names.is_lesion(step.target):
+                wanted += lesions_of(step.target)
     return tuple(dict.fromkeys(wanted))
 
 
-def measure_target(
-    case: Case, target: str, measure: str, variant: Variant | None = None
-) -> tuple[Resolved, Measurement | None]:
-    """Measure a target of a case; None where it has no mask.
-
-    ``variant`` is a rule's variant that may name a size filter for lesions.
-
-    Raises
-    ------
-    KeyError
-        For a measure that is not measured.
-    """
-    found = resolve(case, target)
-    if found.missing:
-        return found, None
-    lesions, caveats = _lesions(case, found, measure)
-    number = measured(
-        measure,
-        found.masks,
-        case.volume,
-        lesions=lesions,
-        size_filter=SIZE_FILTERS[_filter_name(variant)],
-    )
-    return found, number.plus(*found.caveats, *other_caveats(found.masks), *caveats)
+def _masks_of(step: PlanStep) -> Iterator[str]:
+    """Yield the structures whose masks one step may need."""
+    if step.kind is StepKind.LOOKUP:
+        return
+    for target in (step.target, *filter(None, step.other.split("+"))):
+        wanted = selection(target)
+        yield from structures_for(wanted.structure)
+        if wanted.within:
+            yield from names.divisions_of(organ_and_parts(wanted.within)[0])
+    if step.measure in NEEDS_PARTS:
+        yield from names.divisions_of(names.parent_of(selection(step.target).structure))
 
 
-def _filter_name(variant: Variant | None) -> str:
-    if variant is None:
-        counting = rule_for("lesion counting")
-        variant = counting.default if counting else None
-    return str(variant.parameters.get("size_filter", "all")) if variant else "all"
+NEEDS_PARTS = (
+    "parts",
+    "lesions_in_fullest_part",
+    "lesions_in_fullest_two_parts",
+    "volume_share_of_fullest_part",
+    "volume_share_of_fullest_two_parts",
+)
+"""Measures that need the masks of the parts of the lesion's organ."""
 
 
-def _lesions(case: Case, found: Resolved, measure: str) -> tuple[tuple[Mask, ...], tuple[str, ...]]:
+def lesions_left_out(case: Case, found: Resolved) -> tuple[tuple[Mask, ...], tuple[str, ...]]:
     """Return the lesions to leave out of an organ's HU, and what is to be said about them."""
-    if measure != "mean_hu" or names.is_lesion(found.target):
+    if names.is_lesion(found.target):
         return (), ()
     structures = lesions_of(found.target)
     masks = tuple(case.masks[name] for name in structures if name in case.masks)
@@ -136,7 +187,7 @@ def blocked_by_geometry(case: Case, rule: Rule, understood: Understood) -> str:
     Whether a mask has a voxel does not depend on geometry; sizes and sides do. What is wrong with
     one mask only concerns the questions that need that mask.
     """
-    if rule.how == "exists":
+    if rule.how == "exists" and selection(understood.lesion or understood.structure).whole:
         return ""
     masks = [
         mask

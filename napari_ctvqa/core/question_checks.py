@@ -8,15 +8,23 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from napari_ctvqa.core.answers import label_in, number_in, number_text, with_unit
-from napari_ctvqa.core.rules import phrase
+from napari_ctvqa.core.answers import (
+    answer_phrase,
+    label_in,
+    number_in,
+    number_text,
+    with_unit,
+)
+from napari_ctvqa.core.understanding import Understood
 
 if TYPE_CHECKING:
+    from napari_ctvqa.core.conclusions import Conclusion
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Option, Question
-    from napari_ctvqa.core.rules import Conclusion, Rule
+    from napari_ctvqa.core.rules import Rule
 
 _LISTED = 5
+_NOTHING = Understood()
 _NUMBER_ONLY = re.compile(r"\s*-?\d[\d,]*(?:\.\d+)?\s*\D{0,12}")
 _duplicates_of: weakref.WeakKeyDictionary[QuestionSet, Mapping[int, tuple[int, ...]]] = (
     weakref.WeakKeyDictionary()
@@ -116,24 +124,29 @@ def _unlike(option: str, answer: str) -> bool:
     return bool(words[0] and words[1]) and words[0] not in words[1] and words[1] not in words[0]
 
 
-def option_flags(conclusion: Conclusion, rule: Rule, question: Question) -> tuple[str, ...]:
+def option_flags(
+    conclusion: Conclusion,
+    rule: Rule,
+    question: Question,
+    understood: Understood = _NOTHING,
+) -> tuple[str, ...]:
     """Return whether the options hold the recomputed value twice, or not at all.
 
     Options that cannot be read as values of the rule are not judged.
     """
     if conclusion.label:
-        meant = {o.letter: label_in(o.text, rule) for o in question.options}
+        meant = {o.letter: label_in(o.text, rule, understood) for o in question.options}
         holding = [letter for letter, label in meant.items() if label == conclusion.label]
-        return _flagged(holding, any(meant.values()), phrase(conclusion.label))
+        return _flagged(holding, any(meant.values()), answer_phrase(conclusion.label, rule))
     value = conclusion.value
     numbers = {o.letter: number_in(o.text) for o in question.options}
     read = {letter: number for letter, number in numbers.items() if number is not None}
     if value is None or not read:
         return ()
     nearest = min(read.values(), key=lambda number: abs(number - value))
-    half: float = 0.5 * 10.0**-rule.decimals
-    shown = with_unit(number_text(value, rule.decimals), conclusion.unit)
-    if abs(nearest - value) > rule.allowed(nearest):
+    half: float = 0.5 * 10.0**-conclusion.decimals
+    shown = with_unit(number_text(value, conclusion.decimals), conclusion.unit)
+    if abs(nearest - value) > rule.allowed(nearest, conclusion.decimals):
         return _flagged([], True, shown)
     return _flagged([key for key, n in read.items() if abs(n - nearest) < half], True, shown)
 

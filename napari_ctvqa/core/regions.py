@@ -17,6 +17,7 @@ import numpy.typing as npt
 from napari_ctvqa.core.cases import BoxZYX, Region
 
 if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import Mask
     from napari_ctvqa.core.geometry import Grid
 
 BoolArray = npt.NDArray[np.bool_]
@@ -175,6 +176,14 @@ def union(regions: Sequence[Region]) -> Region:
     return Region(grid, box, crop, int(np.count_nonzero(crop)))
 
 
+def together(masks: Sequence[Mask]) -> Region:
+    """Return the union of the masks, on their own grid where they share one, else on the CT's."""
+    own = [mask.own_region for mask in masks]
+    if all(same_grid(own[0].grid, region.grid) for region in own):
+        return union(own)
+    return union([mask.region for mask in masks])
+
+
 def difference(region: Region, others: Sequence[Region]) -> Region:
     """Return the region's voxels that are in none of the others (one grid).
 
@@ -198,6 +207,17 @@ def difference(region: Region, others: Sequence[Region]) -> Region:
         return region
     start = (region.box_zyx[0].start, region.box_zyx[1].start, region.box_zyx[2].start)
     return region_of(crop, region.grid, start)
+
+
+def overlap_voxels(region: Region, others: Sequence[Region]) -> int:
+    """Return how many voxels of a region lie in any of the others (one grid).
+
+    Raises
+    ------
+    ValueError
+        For regions of different grids.
+    """
+    return region.voxels - difference(region, others).voxels
 
 
 def _shape(box: BoxZYX) -> tuple[int, int, int]:

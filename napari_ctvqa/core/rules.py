@@ -1,15 +1,14 @@
 """The rule table: how each question subtype is answered, and where the rule comes from.
 
-The table is ``resources/rules.json``. This module reads it and draws the conclusion from measured
-values; it looks at no voxel.
+The table is ``resources/rules.json``. This module reads it; ``conclusions`` draws what follows from
+measured values, ``plans`` carries the steps out on a case.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -19,7 +18,10 @@ from napari_ctvqa.core.records import AnswerType
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One measurement type of the table: unit, rounding, formula, source."""
+    """One measurement type of the table: unit, rounding, formula, source, and the tool for it.
+
+    ``is_text`` measures say a place by its name instead of a number.
+    """
 
     name: str
     unit: str
@@ -27,40 +29,72 @@ class Measure:
     formula: str
     source: str
     assumed: bool
+    tool: str = "measure"
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepTemplate:
+    """One step of a rule, its structures still to be filled in.
+
+    ``kind`` is ``segment``, ``measure`` or ``lookup``; ``target`` and ``other`` hold structures or
+    roles (``{lesion}``). ``optional`` steps may be without a mask.
+    """
+
+    kind: str
+    measure: str = ""
+    target: str = ""
+    other: str = ""
+    optional: bool = False
+
+
+Steps = tuple[StepTemplate | tuple[StepTemplate, ...], ...]
+"""Steps in order; an inner tuple is taken as a whole for each structure listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of several possible rules of a subtype; ``parameters`` are its numbers."""
+    """One of several possible rules of a subtype; ``parameters`` are its numbers.
+
+    ``words`` is a pattern: a question that says so asks for this variant. ``steps`` are its own,
+    empty where it concludes from the rule's.
+    """
 
     name: str
     text: str
     source: str
     assumed: bool
     parameters: Mapping[str, Any]
+    words: str = ""
+    steps: Steps = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How one subtype is answered.
 
-    ``target`` is a structure, or ``"{organ}"`` / ``"{lesion}"`` where the question names it.
-    ``together`` says that several masks (both kidneys) are measured as one. ``variants`` holds at
-    least the default one, which comes first.
+    ``target`` says what the question is about: a structure, or ``"{organ}"``, ``"{lesion}"``,
+    ``"{organs}"``, ``"{lesions}"`` where it names one or several. ``listed`` says which structures
+    are gone through besides: ``"parts"`` the question names, all ``"divisions"`` of the organ, the
+    ``"options"``, or fixed ones. ``variants`` holds at least the default one, which comes first.
     """
 
     subtype: str
     answer_type: AnswerType
     target: str
-    primitives: tuple[str, ...]
     how: str
     variants: tuple[Variant, ...]
-    measure: str = "voxels"
-    measure_if_largest: str = ""
-    together: bool = False
+    steps: Steps
+    steps_if_largest: Steps = ()
+    listed: str | tuple[str, ...] = ""
+    expand: bool = False
+    labels: tuple[str, ...] = ()
+    labels_are_structures: bool = False
     query: str = ""
     knowledge: str = ""
+    phase: str = ""
     decimals: int = 0
+    unit: str = ""
     boundary: str = ""
     tolerance: Mapping[str, float] = field(default_factory=dict)
 
@@ -69,34 +103,34 @@ class Rule:
         """Return the variant that is used unless another is asked for."""
         return self.variants[0]
 
-    def allowed(self, stated: float) -> float:
+    def allowed(self, stated: float, decimals: int | None = None) -> float:
         """Return how far a recomputed value may lie from a stated one and still agree with it."""
-        least: float = 0.5 * 10.0**-self.decimals
+        least: float = 0.5 * 10.0 ** -(self.decimals if decimals is None else decimals)
         relative = self.tolerance.get("relative", 0.0) * abs(stated)
         return max(least, self.tolerance.get("absolute", 0.0), relative) + 1e-9
 
-
-@dataclass(frozen=True, slots=True)
-class Conclusion:
-    """What follows from measured values by one rule.
-
-    ``label`` is ``yes``, ``no``, or a label of the table; empty for a number. ``value`` is the
-    number concluded from or answered with, rounded as the rule says.
-    """
-
-    label: str
-    value: float | None
-    unit: str
-    text: str
-    source: str
-    assumed: bool
-    caveats: tuple[str, ...] = ()
-    variant: str = ""
-
     @property
-    def shown(self) -> float | str | None:
-        """Return the label, or the number where there is none."""
-        return self.label or self.value
+    def primitives(self) -> tuple[str, ...]:
+        """Return what the steps do, immediate repeats merged, as the benchmark's schema lists it.
+
+        Steps taken for each structure are counted for two.
+        """
+        kinds: list[str] = []
+        for step in self.steps:
+            group = (step,) if isinstance(step, StepTemplate) else step * 2
+            for inner in group:
+                if kinds[-1:] != [inner.kind]:
+                    kinds.append(inner.kind)
+        return tuple(kinds)
+
+    def variant_named(self, name: str) -> Variant:
+        """Return a variant by its name, the default for an empty one. Raises KeyError."""
+        if not name:
+            return self.default
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise KeyError(name)
 
 
 @cache
@@ -137,7 +171,14 @@ def measure_named(name: str) -> Measure:
         row["formula"],
         source_text(row["source"]),
         row["status"] != "known",
+        row.get("tool", "measure"),
+        row.get("text", False),
     )
+
+
+def is_measure(name: str) -> bool:
+    """Return whether the table has a measurement type of this name."""
+    return name in _table()["measures"]
 
 
 def source_text(key: str) -> str:
@@ -158,143 +199,86 @@ def label_words(label: str) -> tuple[str, ...]:
 
 
 def phrase(label: str) -> str:
-    """Return how a label is written in an answer."""
+    """Return how a label of the table is written in an answer."""
     text: str = _table()["phrases"].get(label, label)
     return text
 
 
-def labels_of(rule: Rule) -> tuple[str, ...]:
-    """Return the labels that a rule can conclude; none for a number."""
-    return _HOW[rule.how][1](rule)
-
-
-def conclude(rule: Rule, values: Sequence[float], variant: Variant | None = None) -> Conclusion:
-    """Draw the rule's conclusion from the measured values, in the order of its targets.
-
-    Raises
-    ------
-    ValueError
-        For no value, or two where the rule takes one.
-    """
-    if not values:
-        raise ValueError(f"{rule.subtype}: no value to conclude from")
-    chosen = variant or rule.default
-    drawn = _HOW[rule.how][0](rule, chosen, [float(value) for value in values])
-    return replace(drawn, variant=chosen.name)
-
-
-def _exists(rule: Rule, variant: Variant, values: Sequence[float]) -> Conclusion:
-    found = any(value > 0 for value in values)
-    return _conclusion(rule, variant, "yes" if found else "no", sum(values))
-
-
-def _sum(rule: Rule, variant: Variant, values: Sequence[float]) -> Conclusion:
-    return _conclusion(rule, variant, "", round(math.fsum(values), rule.decimals))
-
-
-def _above(rule: Rule, variant: Variant, values: Sequence[float]) -> Conclusion:
-    exact, value = _one(rule, values)
-    threshold = float(variant.parameters["threshold"])
-    label = "yes" if value > threshold else "no"
-    return _conclusion(rule, variant, label, value, _boundary(rule, exact, value, [threshold]))
-
-
-def _bands(rule: Rule, variant: Variant, values: Sequence[float]) -> Conclusion:
-    exact, value = _one(rule, values)
-    bands = variant.parameters["bands"]
-    edges = [float(band.get("below", band.get("up_to", math.inf))) for band in bands]
-    label = next(
-        band["label"]
-        for band in bands
-        if value < band.get("below", -math.inf)
-        or value <= band.get("up_to", -math.inf)
-        or ("below" not in band and "up_to" not in band)
-    )
-    return _conclusion(rule, variant, label, value, _boundary(rule, exact, value, edges))
-
-
-def _compare(rule: Rule, variant: Variant, values: Sequence[float]) -> Conclusion:
-    if len(values) != 2:
-        raise ValueError(f"{rule.subtype}: takes two values, got {len(values)}")
-    left, right = (round(value, rule.decimals) for value in values)
-    apart = abs(left - right)
-    if apart <= float(variant.parameters["relative"]) * max(abs(left), abs(right)):
-        return _conclusion(rule, variant, "same", None)
-    return _conclusion(rule, variant, "left" if left > right else "right", None)
-
-
-def _one(rule: Rule, values: Sequence[float]) -> tuple[float, float]:
-    if len(values) != 1:
-        raise ValueError(f"{rule.subtype}: takes one value, got {len(values)}")
-    return values[0], round(values[0], rule.decimals)
-
-
-def _boundary(rule: Rule, exact: float, value: float, edges: Sequence[float]) -> tuple[str, ...]:
-    """Return the boundary rule as a caveat where rounding or the boundary itself decides."""
-    step: float = 10.0**-rule.decimals
-    near = any(abs(edge - value) < step / 2 or abs(edge - exact) < step / 2 for edge in edges)
-    return (f"assumed at the boundary: {rule.boundary}",) if near and rule.boundary else ()
-
-
-def _conclusion(
-    rule: Rule,
-    variant: Variant,
-    label: str,
-    value: float | None,
-    caveats: tuple[str, ...] = (),
-) -> Conclusion:
-    return Conclusion(
-        label=label,
-        value=value,
-        unit=measure_named(rule.measure).unit,
-        text=variant.text,
-        source=source_text(variant.source),
-        assumed=variant.assumed or bool(caveats),
-        caveats=caveats,
-    )
-
-
-def _yes_no(rule: Rule) -> tuple[str, ...]:
-    return ("yes", "no")
-
-
-def _band_labels(rule: Rule) -> tuple[str, ...]:
-    return tuple(band["label"] for band in rule.default.parameters["bands"])
-
-
-Draw = Callable[[Rule, Variant, Sequence[float]], Conclusion]
-_HOW: Mapping[str, tuple[Draw, Callable[[Rule], tuple[str, ...]]]] = {
-    "exists": (_exists, _yes_no),
-    "sum": (_sum, lambda rule: ()),
-    "above": (_above, _yes_no),
-    "bands": (_bands, _band_labels),
-    "compare": (_compare, lambda rule: ("left", "right", "same")),
-}
 _TEXTS = {
     "exists": "yes when the mask has a voxel, no when it is present and empty",
-    "sum": "the measured value, rounded",
+    "number": "the measured value, rounded",
 }
+_YES_NO = ("exists", "above", "any_above", "outlier")
 
 
 def _rule(name: str, row: Mapping[str, Any]) -> Rule:
     how = row["conclude"]
     tolerance = how.get("tolerance", {})
+    listed = row.get("listed", "")
+    variants = _variants(how)
+    steps = _steps(row["steps"])
+    labels = row.get("labels", ())
     return Rule(
         subtype=name,
         answer_type=AnswerType(row["answer_type"]),
         target=row["target"],
-        primitives=tuple(row["primitives"]),
         how=how["how"],
-        variants=_variants(how),
-        measure=row.get("measure", "voxels"),
-        measure_if_largest=row.get("measure_if_largest", ""),
-        together=row.get("together", False),
+        variants=variants,
+        steps=steps,
+        steps_if_largest=_steps(row.get("steps_if_largest", ())),
+        listed=tuple(listed) if isinstance(listed, list) else listed,
+        expand=row.get("expand", False),
+        labels=_labels(how, labels, variants[0]),
+        labels_are_structures=labels == "structures",
         query=row.get("query", ""),
         knowledge=row.get("knowledge", ""),
+        phase=row.get("phase", ""),
         decimals=how.get("decimals", 0),
+        unit=how.get("unit", _unit_of(steps)),
         boundary=how.get("boundary", {}).get("text", ""),
         tolerance={key: float(tolerance[key]) for key in ("relative", "absolute") if tolerance},
     )
+
+
+def _labels(
+    how: Mapping[str, Any], labels: str | Sequence[str], default: Variant
+) -> tuple[str, ...]:
+    """Return the labels that a rule can conclude, and those a reference may say besides."""
+    if labels and not isinstance(labels, str):
+        return (*labels, "same")
+    if how["how"] in _YES_NO:
+        return ("yes", "no")
+    bands = default.parameters.get("bands", default.parameters.get("hu_bands", ()))
+    found = [*how.get("labels", ()), *(band["label"] for band in bands)]
+    return tuple(dict.fromkeys((*found, *how.get("more_labels", ()))))
+
+
+def _unit_of(steps: Steps) -> str:
+    """Return the unit of the last step that has one."""
+    flat = [s for step in steps for s in ((step,) if isinstance(step, StepTemplate) else step)]
+    units = [measure_named(step.measure).unit for step in flat if step.measure]
+    return units[-1] if units else ""
+
+
+def _steps(rows: Sequence[Any]) -> Steps:
+    return tuple(
+        tuple(_step(item) for item in row) if isinstance(row, list) else _step(row) for row in rows
+    )
+
+
+def _step(text: str) -> StepTemplate:
+    """Read one step: ``"try measure contact_angle_deg celiac_trunk with {lesion}"``."""
+    words = text.removeprefix("try ").split()
+    kind, rest = words[0], words[1:]
+    if kind not in ("segment", "measure", "lookup"):
+        raise ValueError(f"rules.json: no kind of step {kind!r} in {text!r}")
+    measure = rest.pop(0) if rest and is_measure(rest[0]) else ""
+    if kind == "measure" and not measure:
+        raise ValueError(f"rules.json: no known measure in {text!r}")
+    target, _, other = " ".join(rest).partition(" with ")
+    if kind == "segment":
+        measure = measure or "voxels"
+    return StepTemplate(kind, measure, target, other, text.startswith("try "))
 
 
 def _variants(how: Mapping[str, Any]) -> tuple[Variant, ...]:
@@ -303,7 +287,15 @@ def _variants(how: Mapping[str, Any]) -> tuple[Variant, ...]:
         text = how.get("text", _TEXTS.get(how["how"], ""))
         return (Variant("default", text, how["source"], how["status"] != "known", how),)
     found = [
-        Variant(name, row["text"], row["source"], row["status"] != "known", {**how, **row})
+        Variant(
+            name,
+            row["text"],
+            row["source"],
+            row["status"] != "known",
+            {**how, **row},
+            row.get("words", ""),
+            _steps(row.get("steps", ())),
+        )
         for name, row in listed.items()
     ]
     return tuple(sorted(found, key=lambda variant: variant.name != how["default"]))

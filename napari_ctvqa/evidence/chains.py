@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from napari_ctvqa.core.answers import as_asked, label_in, number_in, number_text, with_unit
+from napari_ctvqa.core.answers import (
+    answer_phrase,
+    concluded,
+    label_in,
+    number_in,
+    number_text,
+    with_unit,
+)
 from napari_ctvqa.core.chains import (
     ChainStatus,
     EvidenceChain,
@@ -14,33 +22,27 @@ from napari_ctvqa.core.chains import (
     OtherRule,
     StepKind,
 )
+from napari_ctvqa.core.findings import Finding, find
 from napari_ctvqa.core.knowledge import entry_named
-from napari_ctvqa.core.measure import border_caveats, together
 from napari_ctvqa.core.plans import (
     PlanStep,
     blocked_by_geometry,
-    measure_target,
-    other_caveats,
+    chosen_variant,
+    counts_for,
     plan,
     undecided,
     wanted_structures,
 )
 from napari_ctvqa.core.question_checks import option_flags
-from napari_ctvqa.core.rules import (
-    Conclusion,
-    Rule,
-    Variant,
-    conclude,
-    measure_named,
-    phrase,
-    rule_for,
-)
-from napari_ctvqa.core.targets import Resolved, Understood, resolve, understand
+from napari_ctvqa.core.rules import Rule, Variant, measure_named, rule_for, source_text
+from napari_ctvqa.core.understanding import Understood, understand
 from napari_ctvqa.evidence.traces import prediction_chain
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.conclusions import Conclusion, Value
     from napari_ctvqa.core.records import Question
+    from napari_ctvqa.core.targets import Resolved
 
 __all__ = ["judge", "prediction_chain", "reference_chain", "shown", "wanted_structures"]
 
@@ -51,7 +53,8 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
     """Recompute the evidence behind a question's reference from the case's masks.
 
     A missing mask is *cannot be checked*, never "no"; a mask that is present and empty is "no" or
-    0. ``status`` compares the conclusion with the stated reference.
+    0. ``status`` compares the conclusion with the stated reference. The rule's variant that the
+    question's words ask for is used, else the default one; the others are computed beside it.
     """
     rule = rule_for(question.subtype)
     if rule is None:
@@ -59,28 +62,41 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
     understood = understand(question, rule)
     if understood.problem:
         return _unchecked(question, (), f"target not understood: {understood.problem}")
-    work = _Work(case, rule, understood)
-    steps = tuple(work.step(item) for item in plan(rule, understood))
+    chosen = chosen_variant(rule, understood)
+    work = _Work(case, rule, understood, chosen, question.patient)
+    steps = work.steps()
     problem = work.problem or blocked_by_geometry(case, rule, understood)
-    if problem:
+    conclusion = None if problem else work.conclusion()
+    if conclusion is not None:
+        problem = conclusion.problem
+    if conclusion is None or problem:
         last = EvidenceStep(StepKind.CONCLUDE, understood.structure, error=problem)
         return _unchecked(question, (*steps, last), problem)
-    conclusion = work.conclusion()
+    status, reason = judge(conclusion, rule, question, understood)
     others = work.other_rules(question)
-    status, reason = judge(conclusion, rule, question)
     difference, relative = differences(conclusion, rule, question)
+    here = shown(conclusion, rule)
     return EvidenceChain(
         question.id,
         REFERENCE,
-        (*steps, _concluding(conclusion, rule, understood, steps, others)),
-        shown(conclusion, rule),
+        (*steps, _concluding(work, conclusion, steps, _unlike(others, here))),
+        here,
         status,
         reason,
-        rule.default.name,
+        chosen.name,
         others,
-        option_flags(conclusion, rule, question),
+        option_flags(conclusion, rule, question, understood),
         difference,
         relative,
+    )
+
+
+def _unlike(others: Sequence[OtherRule], now: str) -> tuple[str, ...]:
+    """Return a sentence for each other rule that concludes differently."""
+    return tuple(
+        f"by another rule ({other.text}): {other.conclusion}"
+        for other in others
+        if other.conclusion and other.conclusion != now
     )
 
 
@@ -90,96 +106,89 @@ def _unchecked(question: Question, steps: tuple[EvidenceStep, ...], reason: str)
 
 @dataclass
 class _Work:
-    """Takes the steps of one plan on one case, and collects the values to conclude from."""
+    """Takes the steps of one rule on one case, and collects the values to conclude from."""
 
     case: Case
     rule: Rule
     understood: Understood
-    values: list[float] = field(default_factory=list)
-    measured: list[PlanStep] = field(default_factory=list)
+    variant: Variant
+    patient: Mapping[str, str] = field(default_factory=dict)
+    values: list[Value] = field(default_factory=list)
     problem: str = ""
 
-    def step(self, item: PlanStep) -> EvidenceStep:
-        """Take one step."""
-        if item.kind is StepKind.SEGMENT:
-            return self._segment(item)
-        if item.kind is StepKind.MEASURE:
-            return self._measure(item)
-        return _look_up(item)
+    def steps(self) -> tuple[EvidenceStep, ...]:
+        """Take every step of the plan."""
+        planned = plan(self.rule, self.understood, self.variant)
+        return tuple(self._step(item) for item in planned)
 
-    def _segment(self, item: PlanStep) -> EvidenceStep:
-        found = resolve(self.case, item.target)
-        if found.missing:
-            self._fail(found.missing)
-            return EvidenceStep(StepKind.SEGMENT, item.target, "voxels", error=found.missing)
-        voxels = float(together(found.masks).voxels)
-        if self.rule.how == "exists":
-            self._fail(undecided(found))
-            self.values.append(voxels)
-        measure = measure_named("voxels")
-        return EvidenceStep(
-            StepKind.SEGMENT,
-            found.structure,
-            "voxels",
-            voxels,
-            measure.unit,
-            measure.formula,
-            measure.source,
-            found.assumed,
-            found.structure,
-            (*found.caveats, *_mask_caveats(found)),
-        )
-
-    def _measure(self, item: PlanStep) -> EvidenceStep:
-        found, number = measure_target(self.case, item.target, item.measure, self.rule.default)
-        if number is None:
-            self._fail(found.missing)
-            return EvidenceStep(StepKind.MEASURE, item.target, item.measure, error=found.missing)
-        if number.value is None:
-            self._fail("; ".join(number.caveats))
-        else:
-            self.values.append(number.value)
-            self.measured.append(item)
-        measure = measure_named(item.measure)
-        return EvidenceStep(
-            StepKind.MEASURE,
-            found.structure,
-            item.measure,
-            number.value,
-            number.unit,
-            measure.formula,
-            measure.source,
-            measure.assumed or found.assumed,
-            found.structure,
-            number.caveats,
-        )
+    def _step(self, item: PlanStep) -> EvidenceStep:
+        if item.kind is StepKind.LOOKUP:
+            return _look_up(item)
+        found = find(self.case, item, self.variant)
+        counts = counts_for(item, self.rule)
+        if counts and self.rule.how == "exists":
+            self._fail(undecided(found.resolved))
+        if found.problem and not item.optional:
+            self._fail(found.problem)
+        if counts:
+            self.values.append(found.value)
+        return _evidence(item, found)
 
     def _fail(self, problem: str) -> None:
         self.problem = self.problem or problem
 
-    def conclusion(self, variant: Variant | None = None) -> Conclusion:
-        """Conclude from the collected values, or by another variant of the rule."""
-        values = self.values
-        if variant is not None and "size_filter" in variant.parameters:
-            again = [
-                measure_target(self.case, item.target, item.measure, variant)[1]
-                for item in self.measured
-            ]
-            values = [number.value for number in again if number and number.value is not None]
-        return as_asked(conclude(self.rule, values, variant), self.understood)
+    def conclusion(self) -> Conclusion:
+        """Conclude from the collected values."""
+        return concluded(self.rule, self.variant, self.values, self.understood)
 
     def other_rules(self, question: Question) -> tuple[OtherRule, ...]:
-        """Return what each other variant of the rule concludes."""
-        found = []
-        for variant in self.rule.variants[1:]:
-            other = self.conclusion(variant)
-            status, _ = judge(other, self.rule, question)
-            found.append(OtherRule(variant.name, variant.text, shown(other, self.rule), status))
-        return tuple(found)
+        """Return what every other variant of the rule concludes."""
+        others = (v for v in self.rule.variants if v.name != self.variant.name)
+        return tuple(self._by(variant, question) for variant in others)
+
+    def _by(self, variant: Variant, question: Question) -> OtherRule:
+        work = _Work(self.case, self.rule, self.understood, variant)
+        if variant.steps or self.variant.steps or _MEASURED_BY & variant.parameters.keys():
+            work.steps()
+        else:
+            work.values = self.values
+        drawn = None if work.problem else work.conclusion()
+        if drawn is None or drawn.problem:
+            reason = drawn.problem if drawn else work.problem
+            found = ("", ChainStatus.CANNOT_CHECK, reason)
+        else:
+            status = judge(drawn, self.rule, question, self.understood)
+            found = (shown(drawn, self.rule), *status)
+        text, status_of, reason = found
+        source = source_text(variant.source)
+        return OtherRule(variant.name, variant.text, text, status_of, source, reason)
 
 
-def _mask_caveats(found: Resolved) -> tuple[str, ...]:
-    return (*border_caveats(found.masks), *other_caveats(found.masks))
+_MEASURED_BY = {"size_filter", "part_rule"}
+"""Parameters of a variant that change what is measured, not only what is concluded."""
+
+
+def _evidence(item: PlanStep, found: Finding) -> EvidenceStep:
+    """Return one step of the chain from what was found."""
+    resolved = found.resolved
+    if resolved.missing:
+        return EvidenceStep(item.kind, item.target, item.measure, error=resolved.missing)
+    measure = measure_named(item.measure)
+    return EvidenceStep(
+        item.kind,
+        resolved.name,
+        item.measure,
+        found.value,
+        found.unit,
+        measure.formula,
+        measure.source,
+        measure.assumed or resolved.assumed,
+        resolved.structure,
+        found.caveats,
+        error=found.problem,
+        other=item.other,
+        slice_display=found.slice_display,
+    )
 
 
 def _look_up(item: PlanStep) -> EvidenceStep:
@@ -190,54 +199,58 @@ def _look_up(item: PlanStep) -> EvidenceStep:
 
 
 def _concluding(
-    conclusion: Conclusion,
-    rule: Rule,
-    understood: Understood,
-    steps: Sequence[EvidenceStep],
-    others: Sequence[OtherRule],
+    work: _Work, conclusion: Conclusion, steps: Sequence[EvidenceStep], others: tuple[str, ...]
 ) -> EvidenceStep:
     inherited = [caveat for step in steps for caveat in step.caveats]
-    here = shown(conclusion, rule)
-    unlike = [
-        f"by another rule ({other.text}): {other.conclusion}"
-        for other in others
-        if other.conclusion != here
-    ]
-    caveats = tuple(dict.fromkeys((*conclusion.caveats, *unlike, *inherited)))
+    lacking = [step.error for step in steps if step.error]
+    phase = phase_caveats(work.rule, work.patient)
+    caveats = dict.fromkeys((*conclusion.caveats, *phase, *others, *lacking, *inherited))
     return EvidenceStep(
         StepKind.CONCLUDE,
-        understood.structure,
+        work.understood.structure,
         value=conclusion.shown,
         unit="" if conclusion.label else conclusion.unit,
         rule=conclusion.text,
         source=conclusion.source,
         assumed=conclusion.assumed or any(step.assumed for step in steps),
-        caveats=caveats,
+        caveats=tuple(caveats),
     )
+
+
+def phase_caveats(rule: Rule, patient: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a caveat where a rule is made for another contrast phase than the record states."""
+    stated = patient.get("contrast", "").strip()
+    plain = re.sub(r"[^a-z]", "", stated.casefold()) in ("noncontrast", "plain", "native")
+    if not rule.phase or plain:
+        return ()
+    said = f"the record says {stated}" if stated else "the record states no phase"
+    return (f"the rule is made for plain CT: {said}",)
 
 
 def shown(conclusion: Conclusion, rule: Rule) -> str:
     """Return a conclusion for people: ``"Mild"``, ``"156.6 cm³"``."""
     if conclusion.label:
-        return phrase(conclusion.label)
+        return answer_phrase(conclusion.label, rule)
     if conclusion.value is None:
         return ""
-    return with_unit(number_text(conclusion.value, rule.decimals), conclusion.unit)
+    return with_unit(number_text(conclusion.value, conclusion.decimals), conclusion.unit)
 
 
-def judge(conclusion: Conclusion, rule: Rule, question: Question) -> tuple[ChainStatus, str]:
+def judge(
+    conclusion: Conclusion, rule: Rule, question: Question, understood: Understood
+) -> tuple[ChainStatus, str]:
     """Compare a recomputed conclusion with the stated reference; return status and reason."""
     stated = stated_text(question)
     if not stated:
         return ChainStatus.CANNOT_CHECK, "the question states no reference"
     if conclusion.label:
-        label = label_in(stated, rule)
+        label = label_in(stated, rule, understood)
         if not label:
             return ChainStatus.CANNOT_CHECK, f"the stated reference {stated!r} was not understood"
         if label == conclusion.label:
             return ChainStatus.AGREES, ""
         found = shown(conclusion, rule)
-        return ChainStatus.DIFFERS, f"recomputed {found!r}, stated {phrase(label)!r}"
+        return ChainStatus.DIFFERS, f"recomputed {found!r}, stated {answer_phrase(label, rule)!r}"
     return _judge_number(conclusion, rule, stated)
 
 
@@ -246,7 +259,7 @@ def _judge_number(conclusion: Conclusion, rule: Rule, stated: str) -> tuple[Chai
     if number is None or conclusion.value is None:
         return ChainStatus.CANNOT_CHECK, f"the stated reference {stated!r} is no number"
     apart = conclusion.value - number
-    if abs(apart) <= rule.allowed(number):
+    if abs(apart) <= rule.allowed(number, conclusion.decimals):
         return ChainStatus.AGREES, ""
     return ChainStatus.DIFFERS, (
         f"recomputed {shown(conclusion, rule)}, stated {stated}: {relative_text(apart, number)}"
@@ -261,7 +274,7 @@ def differences(
     if number is None or conclusion.value is None:
         return None, None
     apart = conclusion.value - number
-    if abs(apart) <= rule.allowed(number):
+    if abs(apart) <= rule.allowed(number, conclusion.decimals):
         apart = 0.0
     return apart, (apart / abs(number) if number else None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from napari_ctvqa.core import names
 from napari_ctvqa.core.chains import (
     AlignedStep,
     ChainComparison,
@@ -16,6 +15,7 @@ from napari_ctvqa.core.chains import (
     StepMatch,
 )
 from napari_ctvqa.core.rules import measure_named
+from napari_ctvqa.core.selections import selection
 
 SAME_WITHIN = 0.01
 """Relative error up to which two measured values count as the same (sampling, rounding)."""
@@ -128,7 +128,8 @@ def _compared(pair: _Pair) -> AlignedStep:
     if model is None:
         return AlignedStep(reference, None, StepMatch.MISSING)
     if reference.target != model.target:
-        wanted, got = names.label(reference.target), names.label(model.target) or "nothing"
+        wanted = selection(reference.target).label
+        got = selection(model.target).label if model.target else "nothing"
         return AlignedStep(reference, model, StepMatch.WRONG_TARGET, note=f"{got} for {wanted}")
     return _values(reference, model)
 
@@ -145,6 +146,9 @@ def _values(reference: EvidenceStep, model: EvidenceStep) -> AlignedStep:
     if reference.kind is StepKind.LOOKUP:
         return AlignedStep(reference, model, StepMatch.SAME)
     theirs, ours = model.value, reference.value
+    if isinstance(theirs, str) and isinstance(ours, str):
+        match = StepMatch.SAME if theirs == ours else StepMatch.WRONG_VALUE
+        return AlignedStep(reference, model, match)
     if not isinstance(ours, float) or not isinstance(theirs, float):
         return AlignedStep(reference, model, StepMatch.UNKNOWN, note="no number to compare")
     if model.unit and reference.unit and model.unit != reference.unit:

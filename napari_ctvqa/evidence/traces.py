@@ -7,15 +7,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core import names
-from napari_ctvqa.core.answers import as_asked, label_in, number_in, with_unit
+from napari_ctvqa.core.answers import answer_phrase, concluded, label_in, number_in, with_unit
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.knowledge import near
 from napari_ctvqa.core.measure import UNITS
-from napari_ctvqa.core.plans import plan
+from napari_ctvqa.core.plans import PlanStep, chosen_variant, counts_for, plan
 from napari_ctvqa.core.reading import read_letter, read_number, strip_think
-from napari_ctvqa.core.rules import Rule, conclude, phrase, rule_for
-from napari_ctvqa.core.targets import resolve, structures_for, understand
+from napari_ctvqa.core.rules import Rule, is_measure, measure_named, rule_for
+from napari_ctvqa.core.selections import Selection, selection
+from napari_ctvqa.core.targets import resolve, structures_for
+from napari_ctvqa.core.understanding import Understood, understand
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
@@ -78,11 +79,9 @@ def _step(turn: Turn, case: Case | None, topic: str) -> EvidenceStep:
     if kind is StepKind.LOOKUP:
         return _looked_up(turn.call.name, arguments, content, error, topic)
     target = _first_text(arguments, _TARGET_KEYS)
-    structure = _structure(target, case)
-    measure = "voxels"
-    if kind is StepKind.MEASURE:
-        measure = _first_text(arguments, _MEASURE_KEYS)
-    value, unit = _number(content, kind, measure)
+    structure, mask = _structure(target, case)
+    measure = _first_text(arguments, _MEASURE_KEYS) or _measure_of(turn.call.name, content, kind)
+    value, unit = _value(content, kind, measure)
     return EvidenceStep(
         kind,
         structure,
@@ -90,11 +89,28 @@ def _step(turn: Turn, case: Case | None, topic: str) -> EvidenceStep:
         None if error else value,
         unit if value is not None else "",
         source=f"tool {turn.call.name}",
-        mask=_mask_of(structure, case),
+        mask=_mask_of(mask, case),
         caveats=_caveats(content),
         error=error,
         raw=content,
+        other=_first_text(arguments, ("other",)),
     )
+
+
+def _measure_of(tool: str, content: Any, kind: StepKind) -> str:
+    """Return what a call without a measurement type measured: what its result says it did."""
+    said = content.get("measurement_type") if isinstance(content, Mapping) else None
+    if isinstance(said, str) and said:
+        return said
+    return "voxels" if kind is StepKind.SEGMENT and tool == "segment_organ" else ""
+
+
+def _value(content: Any, kind: StepKind, measure: str) -> tuple[float | str | None, str]:
+    """Return what a tool found: a place by its name, or a number with its unit."""
+    said = content.get("value") if isinstance(content, Mapping) else None
+    if isinstance(said, str) and is_measure(measure) and measure_named(measure).is_text:
+        return said[:_QUERY_LIMIT], ""
+    return _number(content, kind, measure)
 
 
 def _kind_of(tool: str) -> StepKind:
@@ -133,14 +149,16 @@ def _first_text(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     return next((arguments[k] for k in keys if isinstance(arguments.get(k), str)), "")
 
 
-def _structure(target: str, case: Case | None) -> str:
+def _structure(target: str, case: Case | None) -> tuple[str, str]:
+    """Return a target by its canonical name, and the structure whose mask shows it."""
     if not target:
-        return ""
+        return "", ""
     if case is not None:
         found = resolve(case, target)
         if found.structure:
-            return found.structure
-    return names.canonical(target)
+            return found.name, found.structure
+    wanted = selection(target)
+    return wanted.text, wanted.structure
 
 
 def _mask_of(structure: str, case: Case | None) -> str:
@@ -149,12 +167,13 @@ def _mask_of(structure: str, case: Case | None) -> str:
 
 def _number(content: Any, kind: StepKind, measure: str) -> tuple[float | None, str]:
     """Return the number of a result and its unit; (None, "") where it cannot be told."""
-    unit = "voxels" if kind is StepKind.SEGMENT else UNITS.get(measure, "")
+    unit = _unit_of(measure)
     if _is_number(content):
         return float(content), unit
     if not isinstance(content, Mapping):
         return None, ""
-    keys = _VOXEL_KEYS if kind is StepKind.SEGMENT else ("value", measure, "result", "measurement")
+    masks = kind is StepKind.SEGMENT and measure in ("", "voxels")
+    keys = _VOXEL_KEYS if masks else ("value", measure, "result", "measurement")
     value = next((content[key] for key in keys if _is_number(content.get(key))), None)
     if value is None and kind is StepKind.MEASURE:
         numbers = [item for item in content.values() if _is_number(item)]
@@ -165,6 +184,11 @@ def _number(content: Any, kind: StepKind, measure: str) -> tuple[float | None, s
     if kind is StepKind.MEASURE and isinstance(said, str) and said.strip():
         unit = _SPELLINGS.get(said.strip().casefold(), said.strip())
     return float(value), unit
+
+
+def _unit_of(measure: str) -> str:
+    """Return the unit that the rule table gives a measure; empty for one it lacks."""
+    return measure_named(measure).unit if is_measure(measure) else UNITS.get(measure, "")
 
 
 def _is_number(value: Any) -> bool:
@@ -204,17 +228,18 @@ def _conclusion(
     """Return the model's answer as a step: what was read, and what its own numbers would say."""
     rule = rule_for(question.subtype)
     raw: dict[str, Any] = {"answer": prediction.raw_text, "read": "", "numbers_say": ""}
-    raw["options"] = _numbers_of(question)
     note = prediction.record.get("note")
     caveats = (note,) if isinstance(note, str) and note else ()
     if prediction.failed:
         error = prediction.raw_text.removeprefix("[ERROR]").strip()
         return EvidenceStep(StepKind.CONCLUDE, "", error=error, raw=raw, caveats=caveats)
-    value, unit, read = _read(question, prediction.raw_text, rule)
+    understood = understand(question, rule) if rule else Understood()
+    value, unit, read = _read(question, prediction.raw_text, rule, understood)
     raw["read"] = read
+    raw["options"] = options = _bound_to(question, value)
     if rule is not None:
-        raw["numbers_say"] = _numbers_say(question, rule, steps)
-    target = understand(question, rule).structure if rule else ""
+        raw["numbers_say"] = _numbers_say(rule, understood, steps, options)
+    target = understood.structure
     return EvidenceStep(
         StepKind.CONCLUDE,
         target,
@@ -226,67 +251,84 @@ def _conclusion(
     )
 
 
-def _read(question: Question, text: str, rule: Rule | None) -> tuple[float | str | None, str, str]:
+def _read(
+    question: Question, text: str, rule: Rule | None, understood: Understood
+) -> tuple[float | str | None, str, str]:
     """Return (value, unit, text for people) of an answer; value in the reference's terms."""
     said = strip_think(text)
     if question.options:
         letter = read_letter(said, question.options, question.text).value
         option = next((o for o in question.options if o.letter == letter), None)
         if option is not None:
-            value, unit, _ = _value_of(option.text, rule)
+            value, unit, _ = _value_of(option.text, rule, understood)
             return value, unit, f"{option.letter}: {option.text}"
-    return _value_of(said, rule)
+    return _value_of(said, rule, understood)
 
 
-def _value_of(text: str, rule: Rule | None) -> tuple[float | str | None, str, str]:
+def _value_of(
+    text: str, rule: Rule | None, understood: Understood
+) -> tuple[float | str | None, str, str]:
     if rule is None:
         return text or None, "", text
-    label = label_in(text, rule)
+    label = label_in(text, rule, understood)
     if label:
-        return label, "", phrase(label)
-    unit = UNITS.get(rule.measure, "")
+        return label, "", answer_phrase(label, rule)
+    variant = chosen_variant(rule, understood)
+    unit = str(variant.parameters.get("unit", rule.unit))
     counting = unit == "lesions" and len(text.split()) <= _SHORT_WORDS
     number = read_number(text, unit, counting=counting).value
-    if number and rule.how == "sum":
+    if number and rule.how == "number":
         return float(number), unit, with_unit(number, unit)
     return None, "", text
 
 
-def _numbers_say(question: Question, rule: Rule, steps: tuple[EvidenceStep, ...]) -> str | float:
-    """Return what the rule concludes from the model's own tool numbers; empty where it cannot."""
-    understood = understand(question, rule)
+def _numbers_say(
+    rule: Rule, understood: Understood, steps: tuple[EvidenceStep, ...], options: list[float]
+) -> str | float:
+    """Return what the rule concludes from the model's own tool results; empty where it cannot."""
     if understood.problem:
         return ""
-    wanted = [step for step in plan(rule, understood) if step.kind is not StepKind.LOOKUP]
-    kind = StepKind.SEGMENT if rule.how == "exists" else StepKind.MEASURE
-    values: list[float] = []
-    for item in (step for step in wanted if step.kind is kind):
-        value = _value_for(item.target, item.measure or "voxels", kind, steps)
-        if value is None:
+    values: list[float | str | None] = []
+    for item in plan(rule, understood):
+        if not counts_for(item, rule):
+            continue
+        value = _value_for(item, steps)
+        if value is None and not item.optional:
             return ""
         values.append(value)
-    shown = as_asked(conclude(rule, values), understood).shown
-    options = _numbers_of(question)
+    if not any(value is not None for value in values):
+        return ""
+    conclusion = concluded(rule, chosen_variant(rule, understood), values, understood)
+    shown = None if conclusion.problem else conclusion.shown
     if isinstance(shown, float) and options:
         return min(options, key=lambda option: abs(option - float(shown)))
     return "" if shown is None else shown
 
 
-def _numbers_of(question: Question) -> list[float]:
-    """Return the options' numbers where every option is one: a model can answer nothing else."""
+def _bound_to(question: Question, value: float | str | None) -> list[float]:
+    """Return the options' numbers where the answer is one of them; free answers are not bound."""
     found = [number_in(option.text) for option in question.options]
     numbers = [number for number in found if number is not None]
-    return numbers if len(numbers) == len(found) else []
+    return numbers if len(numbers) == len(found) and value in numbers else []
 
 
-def _value_for(
-    target: str, measure: str, kind: StepKind, steps: tuple[EvidenceStep, ...]
-) -> float | None:
-    able = structures_for(target)
+def _value_for(item: PlanStep, steps: tuple[EvidenceStep, ...]) -> float | str | None:
+    """Return the last value that a model got for a step of the plan."""
+    wanted = selection(item.target)
+    able = structures_for(wanted.structure)
     found = [
         step.value
         for step in steps
-        if step.kind is kind and step.measure == measure and step.target in able
+        if step.kind is item.kind
+        and step.measure == item.measure
+        and _same_selection(step.target, wanted, able)
+        and (not item.other or step.other == item.other)
     ]
-    numbers = [value for value in found if isinstance(value, float)]
-    return numbers[-1] if numbers else None
+    values = [value for value in found if isinstance(value, float | str)]
+    return values[-1] if values else None
+
+
+def _same_selection(target: str, wanted: Selection, able: tuple[str, ...]) -> bool:
+    """Return whether a model's target is the wanted one, or a structure that may stand for it."""
+    said = selection(target)
+    return said.structure in able and (said.rank, said.within) == (wanted.rank, wanted.within)

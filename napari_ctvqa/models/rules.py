@@ -8,22 +8,26 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.answers import Answer, answer_for, as_asked
+from napari_ctvqa.core.answers import Answer, answer_for, concluded
 from napari_ctvqa.core.chains import StepKind
 from napari_ctvqa.core.plans import (
     PlanStep,
     blocked_by_geometry,
+    chosen_variant,
+    counts_for,
     plan,
     undecided,
     wanted_structures,
 )
 from napari_ctvqa.core.records import Prediction, ToolCall, ToolResult, Trace, Turn
-from napari_ctvqa.core.rules import Rule, conclude, rule_for, supported
-from napari_ctvqa.core.targets import Understood, resolve, understand
+from napari_ctvqa.core.rules import Rule, measure_named, rule_for, supported
+from napari_ctvqa.core.targets import resolve
+from napari_ctvqa.core.understanding import Understood, understand
 from napari_ctvqa.extensions import tools
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.conclusions import Value
     from napari_ctvqa.core.records import AnswerFormat, Question
 
 
@@ -83,20 +87,22 @@ class _Work:
     """The values that the tools returned for one question, and what went wrong first."""
 
     case: Case
-    values: list[float] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
     problem: str = ""
 
     def take(self, step: int, rule: Rule, item: PlanStep) -> Turn:
         """Call the tool for one step of the plan and keep what it returns."""
-        name, arguments = _call_for(rule, item)
+        name, arguments = call_for(rule, item)
         result: ToolResult = tools()[name](self.case, arguments)
+        counts = counts_for(item, rule)
         if result.error:
-            self.problem = result.error
-        elif item.kind is StepKind.MEASURE:
-            self.values.append(float(result.content["value"]))
-        elif item.kind is StepKind.SEGMENT and rule.how == "exists":
-            self.problem = undecided(resolve(self.case, item.target))
-            self.values.append(float(result.content["voxel_count"]))
+            self.problem = "" if item.optional else result.error
+            if counts:
+                self.values.append(None)
+        elif counts:
+            self.values.append(_value(result.content, item))
+            if rule.how == "exists":
+                self.problem = undecided(resolve(self.case, item.target))
         return Turn(step, ToolCall(name, arguments), result)
 
     def answer(
@@ -112,16 +118,27 @@ class _Work:
             problem = blocked_by_geometry(self.case, rule, understood)
         if rule is None or problem:
             return Answer(problem=problem)
-        conclusion = as_asked(conclude(rule, self.values), understood)
-        return answer_for(conclusion, rule, question, answer_format)
+        variant = chosen_variant(rule, understood)
+        conclusion = concluded(rule, variant, self.values, understood)
+        return answer_for(conclusion, rule, question, answer_format, understood)
 
 
-def _call_for(rule: Rule, item: PlanStep) -> tuple[str, Mapping[str, Any]]:
-    if item.kind is StepKind.SEGMENT:
+def _value(content: Mapping[str, Any], item: PlanStep) -> Value:
+    """Return the value of a tool's result: a number, or the name of a place."""
+    value = content["voxel_count" if item.measure == "voxels" else "value"]
+    return value if isinstance(value, str) else float(value)
+
+
+def call_for(rule: Rule, item: PlanStep) -> tuple[str, Mapping[str, Any]]:
+    """Return the tool that takes a step of a plan, and what it is called with."""
+    if item.kind is StepKind.LOOKUP:
+        return "lookup_medical_knowledge", {"query": rule.query}
+    if item.measure == "voxels":
         return "segment_organ", {"target": item.target}
-    if item.kind is StepKind.MEASURE:
-        return "measure", {"target": item.target, "measurement_type": item.measure}
-    return "lookup_medical_knowledge", {"query": rule.query}
+    arguments = {"target": item.target, "measurement_type": item.measure}
+    if item.other:
+        arguments["other"] = item.other
+    return measure_named(item.measure).tool, arguments
 
 
 def _final(step: int, answer: Answer) -> Turn:

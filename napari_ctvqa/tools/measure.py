@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.arguments import failure, text_argument
+from napari_ctvqa.core.chains import StepKind
+from napari_ctvqa.core.findings import find
 from napari_ctvqa.core.measure import MEASURED
-from napari_ctvqa.core.plans import measure_target
+from napari_ctvqa.core.plans import PlanStep
 from napari_ctvqa.core.records import ToolResult
+from napari_ctvqa.tools._steps import found_result
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
@@ -44,21 +47,7 @@ class Measure:
             return kind
         if kind not in MEASURED:
             return failure(f"unknown measurement_type {kind[:80]!r}, known: {', '.join(MEASURED)}")
-        found, number = measure_target(case, target, kind)
-        if number is None:
-            return failure(found.missing)
-        if number.value is None:
-            return failure(f"{kind} of {found.target}: {'; '.join(number.caveats)}")
-        content: dict[str, Any] = {
-            "value": number.value,
-            "unit": number.unit,
-            "measurement_type": kind,
-            "target": target,
-            "region_id": found.structure,
-        }
-        if number.caveats:
-            content["caveats"] = list(number.caveats)
-        return ToolResult(content, region_id=found.structure)
+        return found_result(find(case, PlanStep(StepKind.MEASURE, target, kind)), target)
 
 
 TOOL = Measure()

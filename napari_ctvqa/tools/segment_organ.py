@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from napari_ctvqa.core import names
 from napari_ctvqa.core.arguments import text_argument
-from napari_ctvqa.core.measure import border_caveats, together
+from napari_ctvqa.core.boxes import bbox_ijk
+from napari_ctvqa.core.measure import border_caveats
 from napari_ctvqa.core.records import ToolResult
+from napari_ctvqa.core.regions import together
 from napari_ctvqa.core.targets import resolve
 
 if TYPE_CHECKING:
-    from napari_ctvqa.core.cases import Case, Region
+    from napari_ctvqa.core.cases import Case
 
 
 class SegmentOrgan:
@@ -71,16 +71,6 @@ def available_targets(case: Case) -> list[str]:
     """Return the structures that the case has a mask for, sorted."""
     files = {names.canonical(item.name) for item in case.files.masks}
     return sorted(files | set(case.masks))
-
-
-def bbox_ijk(region: Region) -> list[int] | None:
-    """Return the box in the file's own voxel indices, half-open; None for an empty region."""
-    if region.box_zyx is None:
-        return None
-    ends = [[side.start for side in region.box_zyx], [side.stop - 1 for side in region.box_zyx]]
-    corners = np.rint(region.grid.file_index_ijk(ends)).astype(int)
-    low, high = corners.min(axis=0), corners.max(axis=0) + 1
-    return [int(value) for pair in zip(low, high, strict=True) for value in pair]
 
 
 TOOL = SegmentOrgan()

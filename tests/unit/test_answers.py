@@ -2,9 +2,10 @@ import pytest
 from evidence_cases import question
 
 from napari_ctvqa.core.answers import answer_for, as_asked, label_in, number_in
+from napari_ctvqa.core.conclusions import conclude
 from napari_ctvqa.core.records import AnswerFormat
-from napari_ctvqa.core.rules import conclude, rule_for
-from napari_ctvqa.core.targets import Understood
+from napari_ctvqa.core.rules import rule_for
+from napari_ctvqa.core.understanding import Understood
 
 MC, FREE = AnswerFormat.MC, AnswerFormat.FREEFORM
 

@@ -288,11 +288,11 @@ def test_the_record_or_the_text_may_name_the_kind_of_lesion():
     assert reference_chain(any_kind, given).conclusion == "4 lesions"
 
 
-def test_lesions_of_one_side_are_not_guessed():
+def test_lesions_of_one_side_are_not_guessed_without_the_kidneys():
     asked = question("lesion counting", "How many lesions in the left kidney?", organ="kidney")
     chain = reference_chain(asked, case({"kidney_lesion": lesions()}, on=GRID))
     assert chain.status is ChainStatus.CANNOT_CHECK
-    assert "left kidney alone" in chain.reason
+    assert "no mask for kidney_left, kidney_right" in chain.reason
 
 
 # ------------------------------------------------------------------------------------ kidneys
@@ -341,10 +341,10 @@ def test_one_kidney_without_a_mask_cannot_be_compared():
 
 
 def test_a_subtype_without_a_rule_says_so():
-    chain = reference_chain(question("adjacent organ", "Which?"), case({}, on=GRID))
+    chain = reference_chain(question("bone age", "Which?"), case({}, on=GRID))
     assert chain.status is ChainStatus.CANNOT_CHECK
-    assert "adjacent organ" in chain.reason
-    assert wanted_structures(question("adjacent organ", "Which?")) == ()
+    assert "bone age" in chain.reason
+    assert wanted_structures(question("bone age", "Which?")) == ()
 
 
 def test_red_geometry_blocks_sizes_and_sides_but_not_presence():

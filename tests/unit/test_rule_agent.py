@@ -172,7 +172,7 @@ def test_a_wider_mask_does_not_decide_a_kind():
 
 
 def test_a_subtype_without_a_rule_is_an_error_that_lists_the_others():
-    prediction = answered(question("adjacent organ", "Which?", options="a|b"))
+    prediction = answered(question("bone age", "Which?", options="a|b"))
     assert prediction.raw_text.startswith("[ERROR] ") and "lesion counting" in prediction.raw_text
     assert prediction.failed
 
@@ -206,4 +206,4 @@ def test_it_asks_for_the_masks_that_the_evidence_needs(key):
 
 
 def test_it_asks_for_no_mask_where_it_cannot_answer():
-    assert MODEL.wanted_masks(question("adjacent organ", "Which?")) == ()
+    assert MODEL.wanted_masks(question("bone age", "Which?")) == ()

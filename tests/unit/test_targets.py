@@ -5,7 +5,8 @@ import pytest
 from evidence_cases import case, grid, question
 
 from napari_ctvqa.core.rules import rule_for
-from napari_ctvqa.core.targets import lesion_kind, lesions_of, organs_in, resolve, understand
+from napari_ctvqa.core.targets import lesions_of, resolve
+from napari_ctvqa.core.understanding import lesion_kind, organs_in, understand
 
 SHAPE = (8, 8, 8)
 
@@ -111,11 +112,13 @@ def test_the_lesion_that_is_meant(text, organ, lesion, structure):
     assert (found.structure, found.problem) == (structure, "")
 
 
-def test_lesions_of_one_kidney_are_refused_with_the_reason():
+def test_lesions_of_one_kidney_are_those_in_it():
     found = understood("lesion counting", "How many lesions in the left kidney?", "kidney")
-    assert "left kidney" in found.problem and not found.structure
+    assert (found.structure, found.organ) == ("kidney_lesion in kidney_left", "kidney_left")
     found = understood("kidney cyst existence", "Is there a cyst in the left kidney?", "kidney")
-    assert "left kidney" in found.problem
+    assert found.structure == "kidney_cyst in kidney_left"
+    both = understood("lesion counting", "How many lesions in the left and right kidney?", "kidney")
+    assert (both.structure, both.organ) == ("kidney_lesion", "kidney")
 
 
 def test_a_subtype_about_another_organ_than_the_text_is_refused():
@@ -127,7 +130,7 @@ def test_the_organ_of_the_subtype_may_stand_among_others_in_the_text():
     found = understood("colon lesion existence", "Any lesion in the colon or rectum?", "colon")
     assert found.problem == ""
     found = understood("kidney cyst existence", "Any cyst in it?", "kidney_left")
-    assert "left kidney alone" in found.problem, "the record alone may name the side"
+    assert found.structure == "kidney_cyst in kidney_left", "the record alone may name the side"
 
 
 @pytest.mark.parametrize(

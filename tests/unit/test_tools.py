@@ -40,12 +40,13 @@ def call(name, **arguments):
 
 
 def test_the_three_tools_have_deeptumorvqas_names_and_required_arguments():
-    assert {n: TOOLS[n].parameters["required"] for n in TOOLS} == {
+    theirs = ("segment_organ", "measure", "lookup_medical_knowledge")
+    assert {n: TOOLS[n].parameters["required"] for n in theirs} == {
         "segment_organ": ["target"],
         "measure": ["target", "measurement_type"],
         "lookup_medical_knowledge": ["query"],
     }
-    assert {n: TOOLS[n].primitive for n in TOOLS} == {
+    assert {n: TOOLS[n].primitive for n in theirs} == {
         "segment_organ": "segment",
         "measure": "measure",
         "lookup_medical_knowledge": "lookup",

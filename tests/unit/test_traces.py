@@ -190,7 +190,7 @@ def test_what_its_own_numbers_say_goes_with_the_answer():
 
 
 def test_an_unknown_subtype_still_shows_what_was_done():
-    asked = question("adjacent organ", options="colon|spleen")
+    asked = question("bone age", options="colon|spleen")
     made = chain(called("segment_organ", {"voxels": 3}, target="liver"), text="B", asked=asked)
     assert made.steps[0].value == 3.0
     assert made.steps[-1].value == "spleen"
