@@ -353,9 +353,8 @@ def _worse_band(work: _Work) -> Conclusion:
     grades = [band["label"] for band in bands]
     by_hu, by_ratio = _band(bands, round(hu, work.decimals)), _band(ratio_bands, ratio)
     both = {"hu": [by_hu], "ratio": [by_ratio], "worse": [by_hu, by_ratio]}[take]
-    caveats = ()
-    if by_hu != by_ratio:
-        caveats = (f"assumed: {by_hu.upper()} by HU, {by_ratio.upper()} by ratio",)
+    unlike = f"assumed: {by_hu.upper()} by HU, {by_ratio.upper()} by ratio"
+    caveats = (unlike,) if by_hu != by_ratio else ()
     return work.conclusion(min(both, key=grades.index), round(hu, work.decimals), caveats)
 
 

@@ -45,7 +45,8 @@ def surface_distance(region: Region, other: Region) -> Gap | None:
     from scipy.spatial import cKDTree
 
     points_mm, others_mm = surface_mm(region), surface_mm(other)
-    distances, nearest = cKDTree(others_mm).query(points_mm)
+    found, there = cKDTree(others_mm).query(points_mm)
+    distances, nearest = np.asarray(found), np.asarray(there)
     best = int(np.argmin(distances))
     inside = _shared_point(region, other)
     if inside is not None:
@@ -93,7 +94,8 @@ def near(region: Region, other: Region, within_mm: float) -> int:
 
 def _within_box(points_mm: Points, around_mm: Points, margin_mm: float) -> Points:
     low, high = around_mm.min(axis=0) - margin_mm, around_mm.max(axis=0) + margin_mm
-    return points_mm[((points_mm >= low) & (points_mm <= high)).all(axis=1)]
+    inside: npt.NDArray[np.bool_] = ((points_mm >= low) & (points_mm <= high)).all(axis=1)
+    return np.asarray(points_mm[inside], dtype=np.float64)
 
 
 def surface_mm(region: Region) -> Points:

@@ -143,7 +143,7 @@ def hu_percentile(
     Between two voxels it is interpolated linearly; 50 is the median.
     """
     organ, lesion = _on_one_grid(masks, lesions)
-    values = hu_in(volume, difference(organ, lesion))
+    values: npt.NDArray[Any] = hu_in(volume, difference(organ, lesion))
     return float(np.percentile(values, percent)) if values.size else None
 
 

@@ -247,7 +247,8 @@ def _several(question: Question, rule: Rule) -> tuple[str, tuple[str, ...], str]
     """Return the organs (or their lesions) that a question names, in the order of its text."""
     lesions = rule.target == "{lesions}"
     text = question.text.casefold()
-    found = next((pair for short, pair in _SHORT_RATIOS.items() if short in text), ())
+    none: tuple[str, ...] = ()
+    found = next((pair for short, pair in _SHORT_RATIOS.items() if short in text), none)
     texts = [question.text] + (
         [" ; ".join(option.text for option in question.options)] if lesions else []
     )
