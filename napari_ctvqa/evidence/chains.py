@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.answers import (
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.conclusions import Conclusion, Value
     from napari_ctvqa.core.records import Question
-    from napari_ctvqa.core.targets import Resolved
 
 __all__ = ["judge", "prediction_chain", "reference_chain", "shown", "wanted_structures"]
 
