@@ -13,11 +13,16 @@ from napari_ctvqa.commands._questions import (
     open_questions,
 )
 from napari_ctvqa.core.assumed import absent_means_none
-from napari_ctvqa.core.question_checks import duplicate_flag, duplicates, record_flags
+from napari_ctvqa.core.question_checks import (
+    asked_twice,
+    duplicate_flag,
+    record_flags,
+    stated_text,
+)
 from napari_ctvqa.core.regions import focus_slice
 from napari_ctvqa.core.rules import rule_for
 from napari_ctvqa.core.understanding import understand
-from napari_ctvqa.evidence.chains import reference_chain, stated_text, wanted_structures
+from napari_ctvqa.evidence.chains import reference_chain, wanted_structures
 from napari_ctvqa.evidence.check import status_reasons
 from napari_ctvqa.io.reader import read_case
 
@@ -64,7 +69,7 @@ class Evidence:
 
 def _flags(questions: QuestionSet, question: Question, chain: EvidenceChain) -> tuple[str, ...]:
     row = questions.row_of[question.id]
-    twice = duplicate_flag(questions, row, duplicates(questions).get(row, ()))
+    twice = duplicate_flag(questions, row, asked_twice(questions, row).get(row, ()))
     return tuple(part for part in (twice, *record_flags(question), *chain.flags) if part)
 
 

@@ -19,16 +19,17 @@ from napari_ctvqa.commands._questions import (
     rows_of,
     warn,
 )
+from napari_ctvqa.core.checks import summary
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
-from napari_ctvqa.runners.validate import ValidationProgress, summary, validate
+from napari_ctvqa.runners.validate import ValidationProgress, validate
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator, Mapping
 
-    from napari_ctvqa.evidence.check import ReferenceCheck
+    from napari_ctvqa.core.checks import ReferenceCheck
 
 
 class Validate:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from napari_ctvqa.core.answers import (
     answer_phrase,
@@ -15,6 +16,7 @@ from napari_ctvqa.core.answers import (
     number_text,
     with_unit,
 )
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.understanding import Understood
 
 if TYPE_CHECKING:
@@ -26,37 +28,27 @@ if TYPE_CHECKING:
 _LISTED = 5
 _NOTHING = Understood()
 _NUMBER_ONLY = re.compile(r"\s*-?\d[\d,]*(?:\.\d+)?\s*\D{0,12}")
-_duplicates_of: weakref.WeakKeyDictionary[QuestionSet, Mapping[int, tuple[int, ...]]] = (
-    weakref.WeakKeyDictionary()
-)
 
 
 # ------------------------------------------------------------------------------- duplicates
 
 
-def duplicates(questions: QuestionSet) -> Mapping[int, tuple[int, ...]]:
-    """Map each row that is asked more than once to the other rows of its case that ask the same.
+def asked_twice(questions: QuestionSet, row: int) -> Mapping[int, tuple[int, ...]]:
+    """Map the rows of a row's case that ask the same as others to those others.
 
     The same is the same subtype and the same words; case, blanks and punctuation do not count.
-    Worked out once for a QuestionSet.
     """
-    found = _duplicates_of.get(questions)
-    if found is None:
-        found = _duplicates_of[questions] = _find_duplicates(questions)
-    return found
-
-
-def _find_duplicates(questions: QuestionSet) -> Mapping[int, tuple[int, ...]]:
     frame = questions.frame
-    rows_of: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-    columns = (frame[name].tolist() for name in ("case", "subtype", "text"))
-    for row, (case, subtype, text) in enumerate(zip(*columns, strict=True)):
-        rows_of[case, subtype, said(text)].append(row)
+    same_case = np.flatnonzero((frame["case"] == frame["case"].iat[row]).to_numpy())
+    rows_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for other in same_case.tolist():
+        key = (str(frame["subtype"].iat[other]), said(str(frame["text"].iat[other])))
+        rows_of[key].append(other)
     return {
-        row: tuple(other for other in rows if other != row)
+        one: tuple(other for other in rows if other != one)
         for rows in rows_of.values()
         if len(rows) > 1
-        for row in rows
+        for one in rows
     }
 
 
@@ -70,22 +62,35 @@ def duplicate_flag(questions: QuestionSet, row: int, others: Sequence[int]) -> s
     if not others:
         return ""
     ids = [str(questions.frame["id"].iat[other]) for other in others]
-    listed = ", ".join(ids[:_LISTED]) + (f" and {len(ids) - _LISTED} more" * (len(ids) > _LISTED))
-    stated = said(_stated(questions[row]))
+    stated = _stated_of(questions, row)
     unlike = [
-        i for i, other in zip(ids, others, strict=True) if said(_stated(questions[other])) != stated
+        key
+        for key, other in zip(ids, others, strict=True)
+        if _stated_of(questions, other) != stated
     ]
-    if not unlike:
-        return f"asked more than once in this case: also {listed}"
-    return (
-        f"asked more than once in this case, with another reference: {', '.join(unlike[:_LISTED])}"
-    )
+    if unlike:
+        return f"asked more than once in this case, with another reference: {_listed(unlike)}"
+    return f"asked more than once in this case: also {_listed(ids)}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = len(ids) - _LISTED
+    return ", ".join(ids[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _stated_of(questions: QuestionSet, row: int) -> str:
+    """Return the words of a stated reference, empty for a record that cannot be read."""
+    try:
+        return said(stated_text(questions[row]))
+    except CtvqaError:
+        return ""
 
 
 # ---------------------------------------------------------------------------------- options
 
 
-def _stated(question: Question) -> str:
+def stated_text(question: Question) -> str:
+    """Return the stated reference as text: the right option's, else the free-form answer."""
     option = _lettered(question)
     return option.text if option is not None else question.reference.text
 

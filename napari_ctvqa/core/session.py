@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psygnal import Signal
 
+from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.records import AnswerFormat
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ class Wishes:
     answer_format = Signal(str)
     """``"mc"`` or ``"freeform"``: how the next run asks; sets ``answer_format``."""
     cancel_run = Signal()
+    validate = Signal()
+    """Recompute the references of all that the filter shows; sets ``validation``."""
+    cancel_validate = Signal()
+    absent_means_none = Signal(bool)
+    """Take lesions without a mask file as not there, here and in runs and validations."""
     preset = Signal(str)
     """Window preset by name."""
     toggle_overlays = Signal()
@@ -134,6 +140,8 @@ class Session:
     """``focus``, ``focused_step``."""
     progress_changed = Signal()
     """``progress``."""
+    validation_changed = Signal()
+    """``validation``, ``absent_means_none``."""
     problem_changed = Signal()
     """``problem``: shown once by ``widgets/problems.py``."""
 
@@ -169,6 +177,9 @@ class Session:
         self.focus: MaskFocus | None = None
         self.focused_step: EvidenceStep | None = None
         self.progress = RunProgress()
+        self.validation = Validation()
+        self.absent_means_none = False
+        """Off, absent masks are unknown; on, what follows says assumed."""
         self.problem: CtvqaError | None = None
 
     def update(self, **state: Any) -> None:
@@ -232,5 +243,7 @@ _ANNOUNCES = {
     "focused_step": "focus_changed",
     "progress": "progress_changed",
     "results_folder": "progress_changed",
+    "validation": "validation_changed",
+    "absent_means_none": "validation_changed",
     "problem": "problem_changed",
 }

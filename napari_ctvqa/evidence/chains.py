@@ -33,7 +33,7 @@ from napari_ctvqa.core.plans import (
     undecided,
     wanted_structures,
 )
-from napari_ctvqa.core.question_checks import option_flags
+from napari_ctvqa.core.question_checks import option_flags, stated_text
 from napari_ctvqa.core.rules import Rule, Variant, measure_named, rule_for, source_text
 from napari_ctvqa.core.understanding import Understood, understand
 from napari_ctvqa.evidence.traces import prediction_chain
@@ -284,10 +284,3 @@ def relative_text(apart: float, stated: float) -> str:
         return f"{abs(apart):g} {'more' if apart > 0 else 'less'}"
     share = 100.0 * abs(apart) / abs(stated)
     return f"{share:.1f} % {'more' if apart > 0 else 'less'}"
-
-
-def stated_text(question: Question) -> str:
-    """Return the stated reference as text: the right option's, else the free-form answer."""
-    letter = question.reference.letter.strip().upper()
-    option = next((o for o in question.options if o.letter.upper() == letter), None)
-    return option.text if option and letter else question.reference.text

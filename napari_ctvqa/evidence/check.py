@@ -2,68 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
-from napari_ctvqa.core.question_checks import record_flags
-from napari_ctvqa.evidence.chains import reference_chain, stated_text
+from napari_ctvqa.core.checks import ReferenceCheck
+from napari_ctvqa.core.question_checks import record_flags, stated_text
+from napari_ctvqa.evidence.chains import reference_chain
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.records import Question
-
-FIELDS = (
-    "id", "subtype", "stated", "recomputed", "status", "reason", "other_rules",
-    "first_differing_step", "rule", "caveats",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceCheck:
-    """What recomputing one reference gave.
-
-    ``reason`` says why it differs or cannot be checked, and what is wrong with the question
-    itself (``flags``). ``failed`` means that case or record could not be read at all.
-    """
-
-    id: str
-    subtype: str
-    stated: str
-    recomputed: str = ""
-    status: str = ChainStatus.CANNOT_CHECK.value
-    reason: str = ""
-    other_rules: Mapping[str, str] = field(default_factory=dict)
-    first_differing_step: str = ""
-    rule: str = ""
-    caveats: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    relative_difference: float | None = None
-    failed: bool = False
-
-    def record(self) -> dict[str, Any]:
-        """Return the ten documented keys."""
-        return {name: getattr(self, name) for name in FIELDS} | {"caveats": list(self.caveats)}
-
-    @property
-    def agrees_by_another(self) -> bool:
-        """Return whether the reference is right by another variant of the rule only."""
-        another = ChainStatus.AGREES.value in self.other_rules.values()
-        return self.status == ChainStatus.DIFFERS.value and another
-
-    @property
-    def badness(self) -> tuple[int, float]:
-        """Return what worst first sorts by, descending.
-
-        Wrong by every rule, wrong by the default one only, a question with a flaw, the rest. A
-        wrong label counts as 100 %, as does a number where 0 was stated.
-        """
-        relative = self.relative_difference
-        apart = 1.0 if relative is None else abs(relative)
-        if self.status == ChainStatus.DIFFERS.value:
-            return (2 if self.agrees_by_another else 3, apart)
-        return (1 if self.flags else 0, 0.0)
 
 
 def check(question: Question, case: Case, flags: tuple[str, ...] = ()) -> ReferenceCheck:

@@ -20,14 +20,19 @@ from typing import Any
 
 from napari_ctvqa.core.errors import CtvqaError
 
+TICK_S = 0.25
+
 Task = tuple[Any, dict[str, Any]]
 Done = tuple[Any, "list[dict[str, Any]] | CtvqaError"]
 
 
-def run_tasks(tasks: Iterator[Task], jobs: int, *, polite: bool) -> Generator[Done, None, None]:
+def run_tasks(
+    tasks: Iterator[Task], jobs: int, *, polite: bool
+) -> Generator[Done | None, None, None]:
     """Yield (key, checks) of each task as it is done, not in order; an error where it died.
 
-    ``tasks`` are taken as workers get free. Closing the generator ends the workers at once.
+    ``tasks`` are taken as workers get free. While nothing is done, None is yielded now and then,
+    so that whoever listens can stop: closing the generator ends the workers at once.
     """
     workers = [_Worker(polite=polite) for _ in range(jobs)]
     free: SimpleQueue[_Worker] = SimpleQueue()
@@ -51,7 +56,9 @@ def run_tasks(tasks: Iterator[Task], jobs: int, *, polite: bool) -> Generator[Do
                 pending[threads.submit(do, task)] = key
             if not pending:
                 return
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            done, _ = wait(pending, TICK_S, return_when=FIRST_COMPLETED)
+            if not done:
+                yield None
             for future in done:
                 yield pending.pop(future), future.result()
     finally:

@@ -10,17 +10,21 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.cases import Case, CaseFiles, MaskFile, Source
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerType, Option, Question, Reference
 from napari_ctvqa.evidence.chains import wanted_structures
-from napari_ctvqa.evidence.check import ReferenceCheck, check, unchecked
+from napari_ctvqa.evidence.check import check, unchecked
 from napari_ctvqa.io.reader import read_case
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.checks import ReferenceCheck
 
 logger = logging.getLogger(__name__)
 
@@ -106,9 +110,10 @@ def main() -> None:
     answers = _own_output()
     if "--polite" in sys.argv and hasattr(os, "nice"):
         os.nice(_POLITE)
-    for line in sys.stdin.buffer:
-        answers.write(json.dumps(work(json.loads(line))).encode("ascii") + b"\n")
-        answers.flush()
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        for line in sys.stdin.buffer:
+            answers.write(json.dumps(work(json.loads(line))).encode("ascii") + b"\n")
+            answers.flush()
 
 
 def _own_output() -> BinaryIO:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
+from napari_ctvqa.core.checks import Validation, worst_first
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.chains import ChainComparison
+    from napari_ctvqa.core.checks import Checked, ReferenceCheck
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.runners.batch import BatchProgress
+    from napari_ctvqa.runners.validate import ValidationProgress
 
 logger = logging.getLogger(__name__)
 
@@ -213,3 +217,35 @@ def _batch_report(
     predictions: dict[str, Prediction], scores: dict[str, Score], progress: BatchProgress
 ) -> BatchReport:
     return BatchReport(predictions, scores, progress.done, progress.failed, progress.seconds_left)
+
+
+def validation_reports(
+    steps: Generator[ValidationProgress, None, None], path: str
+) -> Generator[Validation, None, None]:
+    """Yield where a validation is, its checks sorted, gathered for ``REPORT_EVERY_S`` at a time.
+
+    Sorting many checks takes longer, so that they are reported more rarely.
+    """
+    checks: dict[int, ReferenceCheck] = {}
+    shown: tuple[Checked, ...] = ()
+    messages: list[str] = []
+    next_report = 0.0
+    with closing(steps):
+        for step in steps:
+            checks.update(step.checks)
+            messages += [step.message] if step.message else []
+            began = time.monotonic()
+            if began >= next_report or step.complete:
+                shown = shown if len(shown) == len(checks) else worst_first(checks.items())
+                yield Validation(
+                    not step.complete,
+                    step.done,
+                    step.total,
+                    step.failed,
+                    step.seconds_left,
+                    shown,
+                    path,
+                    "; ".join(messages),
+                )
+                took = time.monotonic() - began
+                next_report = time.monotonic() + max(REPORT_EVERY_S, 20 * took)

@@ -29,6 +29,15 @@ def result_path(opened: Opened, model: str, answer_format: AnswerFormat) -> Path
     return results_folder(opened) / f"{model}_{answer_format.value}_{stamp}.json"
 
 
+def checks_path(opened: Opened) -> Path:
+    """Return a new file for a validation's table in the user's data folder."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    folder, stem, number = results_folder(opened), f"validation_{stamp}", 1
+    while any(folder.glob(f"{stem}_{number}.csv*")):
+        number += 1
+    return folder / f"{stem}_{number}.csv"
+
+
 def keep_answer(
     opened: Opened,
     answerer: Answerer,

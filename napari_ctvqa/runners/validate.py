@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.chains import ChainStatus
+from napari_ctvqa.core.checks import FIELDS, Checked, ReferenceCheck
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.question_checks import duplicate_flag, duplicates
-from napari_ctvqa.evidence.check import FIELDS, ReferenceCheck, unchecked
+from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
+from napari_ctvqa.evidence.check import unchecked
 from napari_ctvqa.io.check_table import CheckTable
 from napari_ctvqa.runners.check_pool import run_tasks
 from napari_ctvqa.runners.check_worker import sentence, task
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _RECORD_ERRORS = (CtvqaError, OSError, ValueError, LookupError, TypeError)
 """What building a question from a damaged record, or finding its case, may raise."""
-
-Checked = tuple[int, ReferenceCheck]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def validate(
     assume_none: bool = False,
     polite: bool = False,
 ) -> Generator[ValidationProgress, None, None]:
-    """Recompute the references of ``rows``, yielding after each case.
+    """Recompute the references of ``rows``, yielding after each case and now and then between.
 
     Parameters
     ----------
@@ -145,7 +142,7 @@ class _Work:
         yield pace.now(tuple(done.items()), message="; ".join(notes))
         pending = [row for row in wanted if row not in done]
         for made in self._made(pending):
-            if table is not None:
+            if table is not None and made:
                 table.add([(row, asdict(check)) for row, check in made])
             self.checks.update(made)
             pace.add(made, made=True)
@@ -157,11 +154,15 @@ class _Work:
         return (self.checks[row].record() for row in wanted if row in self.checks)
 
     def _made(self, rows: Sequence[int]) -> Iterator[tuple[Checked, ...]]:
-        """Yield the checks of one case after the other, as the workers are done with them."""
+        """Yield the checks of one case after the other as they are done, and none now and then."""
         unreadable: list[Checked] = []
         tasks = self._tasks(rows, unreadable)
         with closing(run_tasks(tasks, self.jobs, polite=self.polite)) as results:
-            for asked, answer in results:
+            for result in results:
+                if result is None:
+                    yield ()
+                    continue
+                asked, answer = result
                 if isinstance(answer, CtvqaError):
                     yield tuple((row, unchecked(q, str(answer))) for row, q in asked)
                 else:
@@ -177,7 +178,6 @@ class _Work:
         self, rows: Sequence[int], unreadable: list[Checked]
     ) -> Iterator[tuple[list[tuple[int, Question]], dict[str, Any]]]:
         """Yield a task a case; what cannot even be asked goes to ``unreadable``."""
-        twice = duplicates(self.questions)
         for case_id, group in self.questions.by_case(rows):
             asked: list[tuple[int, Question]] = []
             for row in group:
@@ -191,14 +191,10 @@ class _Work:
                 unreadable += [(row, unchecked(q, sentence(error))) for row, q in asked]
                 continue
             if asked:
-                yield asked, self._task(files, asked, twice)
+                yield asked, self._task(files, asked)
 
-    def _task(
-        self,
-        files: CaseFiles,
-        asked: Sequence[tuple[int, Question]],
-        twice: Mapping[int, tuple[int, ...]],
-    ) -> dict[str, Any]:
+    def _task(self, files: CaseFiles, asked: Sequence[tuple[int, Question]]) -> dict[str, Any]:
+        twice = asked_twice(self.questions, asked[0][0])
         flagged = [
             (question, _said(duplicate_flag(self.questions, row, twice.get(row, ()))))
             for row, question in asked
@@ -246,25 +242,3 @@ class _Pace:
         return ValidationProgress(
             self.done, self.total, self.failed, checks, message, left, rate, complete
         )
-
-
-def summary(checks: Iterable[ReferenceCheck]) -> dict[str, dict[str, int]]:
-    """Return, by subtype in the order they appear, how many references agree, differ and so on.
-
-    ``differs`` counts those wrong by the default rule, ``agrees_by_another_rule`` those of them
-    that another variant makes right, ``flagged`` the questions with a flaw of their own.
-    """
-    found: dict[str, Counter[str]] = {}
-    for check in checks:
-        counts = found.setdefault(check.subtype, Counter())
-        counts["n"] += 1
-        counts[check.status] += 1
-        counts["agrees_by_another_rule"] += check.agrees_by_another
-        counts["flagged"] += bool(check.flags)
-    names = ("n", *_STATUSES, "agrees_by_another_rule", "flagged")
-    return {subtype: {name: counts[name] for name in names} for subtype, counts in found.items()}
-
-
-_STATUSES = tuple(
-    status.value for status in (ChainStatus.AGREES, ChainStatus.DIFFERS, ChainStatus.CANNOT_CHECK)
-)

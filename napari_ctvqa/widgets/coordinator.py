@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtCore import QObject
 
+from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.ordering import ordered
 from napari_ctvqa.core.records import AnswerFormat, named_apart
@@ -37,6 +39,7 @@ from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import Runs
+from napari_ctvqa.widgets.validator import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +63,7 @@ class Coordinator(QObject):
         self.jobs = Jobs(self._show_problem)
         self.focus = Focus(session, layers)
         self.runs = Runs(session, self.jobs, lambda: self.opened)
+        self.validator = Validator(session, self.jobs, lambda: self.opened)
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
         self._cases = CaseCache()
@@ -81,6 +85,9 @@ class Coordinator(QObject):
             (wishes.back, self.focus.back),
             (wishes.run, self.runs.start),
             (wishes.cancel_run, self.runs.cancel),
+            (wishes.validate, self.validator.start),
+            (wishes.cancel_validate, self.validator.cancel),
+            (wishes.absent_means_none, self.set_absent_means_none),
             (wishes.preset, layers.apply_preset),
             (wishes.toggle_overlays, layers.toggle_overlays),
             (session.runs_changed, self._compute_chains),
@@ -130,7 +137,7 @@ class Coordinator(QObject):
 
     def _open(self, request: OpenRequest) -> None:
         self.focus.forget()
-        for slot in ("case", "chains", "live", "batch"):
+        for slot in ("case", "chains", "live", "batch", "validate"):
             self.jobs.cancel(slot)
         self.session.update(
             case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
@@ -170,6 +177,7 @@ class Coordinator(QObject):
             case_message="",
             focus=None,
             focused_step=None,
+            validation=Validation(),
             results_folder=results_folder(item) if item.questions is not None else None,
             **_NO_CHAINS,
         )
@@ -384,6 +392,11 @@ class Coordinator(QObject):
 
     # ---------------------------------------------------------------- chains
 
+    def set_absent_means_none(self, assume: bool) -> None:
+        """Take lesions without a mask file as not there, or as unknown."""
+        self.session.update(absent_means_none=assume)
+        self._compute_chains()
+
     def _compute_chains(self) -> None:
         question, case = self.session.question, self.session.case
         if question is None or self._case_key != question.case_id:
@@ -393,6 +406,8 @@ class Coordinator(QObject):
         if case is None and self.session.case_state is not CaseState.FAILED:
             return
         predictions = self.session.predictions
+        if case is not None and self.session.absent_means_none:
+            case = absent_means_none(case)
         self.jobs.start(
             "chains",
             chains_of(question, case, predictions),

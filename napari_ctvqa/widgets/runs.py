@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.records import Prediction, Run, Trace
 from napari_ctvqa.core.session import RunProgress, RunState
@@ -68,6 +69,8 @@ class Runs:
         )
         opened = self.opened()
         assert opened is not None
+        if self.session.absent_means_none:
+            case = absent_means_none(case)
         self.jobs.start(
             "live",
             answered(answerer, question, case, self.session.answer_format, opened, self._began),
@@ -106,7 +109,14 @@ class Runs:
         self.session.update(
             progress=RunProgress(RunState.RUNNING, answerer.name, 0, len(rows), path=str(out))
         )
-        items = run_batch(opened, answerer, self.session.answer_format, out, rows=rows)
+        items = run_batch(
+            opened,
+            answerer,
+            self.session.answer_format,
+            out,
+            rows=rows,
+            assume_none=self.session.absent_means_none,
+        )
         self.jobs.start(
             "batch",
             scored_batch(items, opened, self.session.answer_format),
