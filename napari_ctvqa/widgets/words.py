@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
+from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
+from napari_ctvqa.core.question_checks import record_flags as record_flaws
 from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.text import number, one_line
@@ -39,6 +41,7 @@ MATCH_WORDS = {
     StepMatch.WRONG_TARGET: ("✗", "wrong target", "wrong"),
     StepMatch.WRONG_VALUE: ("✗", "wrong value", "wrong"),
     StepMatch.OUTPUT_IGNORED: ("✗", "output ignored", "wrong"),
+    StepMatch.KNOWLEDGE_NOT_USED: ("✗", "knowledge not used", "wrong"),
     StepMatch.UNKNOWN: ("–", "not comparable", "unscored"),
 }
 STATUS_WORDS = {
@@ -81,6 +84,23 @@ def record_flags(question: Question) -> str:
         return ""
     keys = ", ".join(one_line(key, 40) for key in question.missing_keys[:20])
     return f"⚠ The record lacks: {keys}."
+
+
+def question_flaws(session: Session) -> str:
+    """Return what is wrong with the question itself: asked twice, options without a right one.
+
+    It tells the reference, so the caller shows it only where that is revealed.
+    """
+    question, questions, row = session.question, session.questions, session.row
+    if question is None:
+        return ""
+    flaws = list(record_flaws(question))
+    if questions is not None and row is not None:
+        twice = duplicate_flag(questions, row, asked_twice(questions, row).get(row, ()))
+        flaws += [twice] if twice else []
+    if session.reference_chain is not None:
+        flaws += session.reference_chain.flags
+    return "\n".join(f"⚠ This question: {one_line(flaw, 300)}." for flaw in dict.fromkeys(flaws))
 
 
 # --------------------------------------------------------------------- answers
@@ -233,7 +253,17 @@ def status_text(chain: EvidenceChain) -> str:
     """Return icon, word and reason of a chain's status."""
     icon, word, _ = STATUS_WORDS[chain.status]
     reason = f": {chain.reason}" if chain.reason else ""
+    others = ", ".join(f"{rule.name} ({rule.text})" for rule in chain.agreeing_rules)
+    if chain.status is ChainStatus.DIFFERS and others:
+        return f"≈ differs by the default rule, agrees by {others}{reason}"
     return f"{icon} {word}{reason}"
+
+
+def status_role(chain: EvidenceChain) -> str:
+    """Return the look of a chain's status; right by another rule is no plain "wrong"."""
+    if chain.status is ChainStatus.DIFFERS and chain.agreeing_rules:
+        return "unread"
+    return STATUS_WORDS[chain.status][2]
 
 
 # ------------------------------------------------------------------------- run

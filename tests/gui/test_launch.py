@@ -54,7 +54,7 @@ def test_no_tab_bar_of_an_earlier_layout_is_left_over_the_panels(qapp):
             qapp.processEvents()
         bars = [bar for bar in app.window.findChildren(QTabBar) if bar.isVisible()]
         assert [[bar.tabText(i) for i in range(bar.count())] for bar in bars] == [
-            ["Questions", "Run"]
+            ["Questions", "Run", "Validate"]
         ]
     finally:
         viewer.close()

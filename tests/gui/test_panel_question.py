@@ -1,15 +1,19 @@
 """Question panel: what is shown, what is asked for, what stays hidden until the reveal."""
 
 import time
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from panel_sessions import FIRST_ID, SECRET, case, opened, question, run, score
+from panel_sessions import FIRST_ID, SECRET, case, chains, frame, opened, question, run, score
 from panel_sessions import listener as heard_from
 from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtWidgets import QApplication, QCheckBox, QLabel, QPlainTextEdit, QPushButton
 
 from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import (
     Option,
     Outcome,
@@ -277,6 +281,44 @@ def test_the_switch_and_the_button_ask(show):
     assert hide == [True]
     next(b for b in panel.findChildren(QPushButton) if b.text().startswith("Reveal")).click()
     assert reveal == [()]
+
+
+def _flawed():
+    """Options C and D say the same, and rows 0 and 3 of one case ask the same."""
+    rows = frame(6)
+    rows.loc[3, ["text", "subtype"]] = rows.loc[0, ["text", "subtype"]].tolist()
+    asked = question(
+        options=(Option("C", "154.2 cm³"), Option("D", "154.2 cm³")),
+    )
+    questions = QuestionSet(
+        "deeptumorvqa",
+        Path("q.json"),
+        rows,
+        lambda row: asked if row == 0 else question(row, reference=Reference("98.4", "A")),
+    )
+    return opened(questions=questions, question=asked, rows=np.arange(6), **chains())
+
+
+def test_what_is_wrong_with_the_question_itself_is_a_plain_line(show):
+    session = _flawed()
+    panel = show(session)
+    text = shown_texts(panel)
+    assert "⚠ This question: options C and D say the same." in text
+    assert (
+        "⚠ This question: asked more than once in this case, with another reference: bench_00003."
+        in text
+    )
+    flag = "no option holds the recomputed value 154.2 cm³"
+    session.update(reference_chain=replace(session.reference_chain, flags=(flag,)))
+    assert f"⚠ This question: {flag}." in shown_texts(panel)
+    session.update(hide_reference=True)
+    assert "This question:" not in texts_of(panel)
+    session.update(revealed_ids=frozenset({FIRST_ID}))
+    assert f"⚠ This question: {flag}." in shown_texts(panel)
+
+
+def test_a_sound_question_has_no_such_line(show):
+    assert "This question:" not in texts_of(show(opened()))
 
 
 # ---------------------------------------------------------------------- trust

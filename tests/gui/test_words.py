@@ -1,9 +1,19 @@
 """Sentences for people: signs, units of time, and what is not known."""
 
+from dataclasses import replace
+
 import pytest
 from panel_sessions import question, score
 
-from napari_ctvqa.core.chains import AlignedStep, EvidenceStep, StepKind, StepMatch
+from napari_ctvqa.core.chains import (
+    AlignedStep,
+    ChainStatus,
+    EvidenceChain,
+    EvidenceStep,
+    OtherRule,
+    StepKind,
+    StepMatch,
+)
 from napari_ctvqa.core.records import Outcome, Reference
 from napari_ctvqa.extensions import benchmarks
 from napari_ctvqa.widgets.words import (
@@ -15,6 +25,8 @@ from napari_ctvqa.widgets.words import (
     reading_text,
     reference_line,
     score_titles,
+    status_role,
+    status_text,
     time_left,
 )
 
@@ -123,3 +135,16 @@ def test_a_jury_is_not_called_a_person_that_reads():
 )
 def test_a_measurement_type_is_put_into_words(measure, words):
     assert measure_words(measure) == words
+
+
+def test_right_by_another_rule_is_a_status_line_of_its_own():
+    radgpt = OtherRule("radgpt", "10 mm³ and more", "2 lesions", ChainStatus.AGREES)
+    ours = OtherRule("other", "50 mm³ and more", "1 lesion", ChainStatus.DIFFERS)
+    chain = EvidenceChain("q", "reference", status=ChainStatus.DIFFERS, reason="recomputed 3")
+    assert status_text(chain) == "✗ differs: recomputed 3"
+    assert status_role(chain) == "wrong"
+    chain = replace(chain, other_rules=(ours, radgpt))
+    assert status_text(chain) == (
+        "≈ differs by the default rule, agrees by radgpt (10 mm³ and more): recomputed 3"
+    )
+    assert status_role(chain) == "unread"

@@ -32,7 +32,7 @@ from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, TextBox, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, Styling
-from napari_ctvqa.widgets.words import STATUS_WORDS, case_message, status_text
+from napari_ctvqa.widgets.words import case_message, status_role, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -263,7 +263,7 @@ class Conclusion(QFrame):
             state.show_text("")
             return
         text.show_text(f"⇒ {one_line(chain.conclusion, 200) or 'no conclusion'}")
-        state.show_role(STATUS_WORDS[chain.status][2])
+        state.show_role(status_role(chain))
         state.show_text(status_text(chain) if judged else "")
 
 

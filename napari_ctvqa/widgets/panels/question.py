@@ -27,6 +27,7 @@ from napari_ctvqa.widgets.words import (
     case_message,
     geometry_message,
     patient_line,
+    question_flaws,
     record_flags,
     reference_line,
     score_titles,
@@ -57,6 +58,7 @@ class QuestionPanel(QWidget):
         self._options = OptionList()
         self._reference = Label(role="heading")
         self._hide = QCheckBox("Hide references until revealed")
+        self._flaws = Label(role="caveat")
         self._reveal = QPushButton("Reveal (T)")
         self._geometry = Banner()
         self._case = Banner()
@@ -73,6 +75,7 @@ class QuestionPanel(QWidget):
             (session.runs_changed, self._show_answers),
             (session.reveal_changed, self._show_reveal),
             (session.progress_changed, self._show_answers),
+            (session.chains_changed, self._show_flaws),
         )
         self._show_question()
 
@@ -88,7 +91,7 @@ class QuestionPanel(QWidget):
         for part in (self._id, self._text, self._patient, self._case, self._flags, self._options):
             column.addWidget(part)
         column.addLayout(reveal)
-        for part in (self._geometry, self._answers, self._raw, self._hide):
+        for part in (self._flaws, self._geometry, self._answers, self._raw, self._hide):
             column.addWidget(part)
         column.addStretch(1)
         area = Scrolling(body, "Question")
@@ -130,7 +133,11 @@ class QuestionPanel(QWidget):
         line = reference_line(session.question) if revealed else HIDDEN_REFERENCE
         self._reference.show_text(line)
         self._raw.show_record(session.question, revealed=revealed)
+        self._show_flaws()
         self._show_answers()
+
+    def _show_flaws(self) -> None:
+        self._flaws.show_text(question_flaws(self._session) if self._session.revealed else "")
 
     def _show_case(self) -> None:
         session = self._session
