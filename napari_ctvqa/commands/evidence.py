@@ -117,11 +117,11 @@ def _step(step: EvidenceStep, case: Case) -> dict[str, Any]:
 
 
 def _slices(step: EvidenceStep, case: Case) -> tuple[int | None, int | None]:
-    """Return the slice where the step's mask is largest, as displayed and in the file."""
+    """Return the slice a step speaks of, else where its mask is largest; displayed and in file."""
     mask = case.masks.get(step.mask)
     if mask is None or mask.region.empty:
         return None, None
-    shown = focus_slice(mask.region)
+    shown = focus_slice(mask.region) if step.slice_display is None else step.slice_display
     on_file = mask.region.grid.file_slice(0, shown)
     return shown, None if on_file is None else on_file[1]
 
@@ -158,7 +158,7 @@ def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
         assumed = ", assumed" if step["assumed"] else ""
         lines.append(f"     {one_line(step['rule'] + source)}{assumed}")
     if step["slice_display"] is not None:
-        where = f"     largest in slice {step['slice_display']} as displayed"
+        where = f"     in slice {step['slice_display']} as displayed"
         on_file = step["slice_file"]
         lines.append(where + (f", {on_file} in the file" if on_file is not None else ""))
     return lines + [f"     ! {one_line(caveat)}" for caveat in step["caveats"]]
