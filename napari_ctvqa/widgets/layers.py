@@ -313,7 +313,9 @@ class CaseLayers:
         self._show_and_hide()
         if case is not None and not same_volume:
             self._arrive(case)
-        self._on_focus_changed()
+            self._on_focus_changed()
+        else:
+            self._highlight_focus()  # masks arrived: nobody is moved for that
         self.changed.emit()
 
     def _draw_volume(self, volume: Volume) -> None:
@@ -354,13 +356,17 @@ class CaseLayers:
 
     # ------------------------------------------------------------------ focus
 
-    def _on_focus_changed(self) -> None:
+    def _highlight_focus(self) -> None:
         focus, case = self.session.focus, self._case
-        if case is None:
-            return
-        mask = None if focus is None else case.masks.get(focus.structure)
-        if mask is not self.focused:
+        mask = None if focus is None or case is None else case.masks.get(focus.structure)
+        if mask is not self.focused and case is not None:
             self.highlight(mask)
+
+    def _on_focus_changed(self) -> None:
+        focus = self.session.focus
+        if self._case is None:
+            return
+        self._highlight_focus()
         if focus is None:
             self._return()
             return

@@ -36,6 +36,9 @@ class Notes:
     top_right: tuple[str, ...] = ()
     bottom_right: tuple[str, ...] = ()
     warning: str = ""
+    """Why there are no markers; in red below the top edge."""
+    message: str = ""
+    """What is shown instead of a picture, in the middle."""
     legend: tuple[LegendRow, ...] = ()
     hidden_rows: int = 0
 
@@ -79,7 +82,10 @@ class NotesView(QWidget):
             _write(painter, text, self._right(text, half), y, half)
         self._paint_legend(painter, half)
         if self.notes.warning:
-            self._paint_warning(painter)
+            top = _MARGIN_PX + 4 * _line_px()
+            self._paint_block(painter, self.notes.warning, top, QColor(255, 150, 120))
+        if self.notes.message:
+            self._paint_block(painter, self.notes.message, self.height() * 0.4, QColor("white"))
 
     def _right(self, text: str, limit: float) -> float:
         wide = QFontMetricsF(_font()).horizontalAdvance(text)
@@ -97,15 +103,16 @@ class NotesView(QWidget):
         for text in last:
             _write(painter, text, _MARGIN_PX + 22, y, limit)
 
-    def _paint_warning(self, painter: QPainter) -> None:
+    def _paint_block(self, painter: QPainter, text: str, top: float, colour: QColor) -> None:
+        """Paint plain text in the middle of the width, in as many lines as it needs."""
         wide = min(self.width() * 0.8, 560.0)
-        area = QRectF((self.width() - wide) / 2, _MARGIN_PX + 4 * _line_px(), wide, 200)
+        area = QRectF((self.width() - wide) / 2, top, wide, max(self.height() - top, 0))
         flags = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignHCenter
         painter.setFont(_font(bold=True))
-        needed = painter.boundingRect(area, flags, self.notes.warning).adjusted(-8, -5, 8, 5)
+        needed = painter.boundingRect(area, flags, text).adjusted(-8, -5, 8, 5)
         painter.fillRect(needed, QColor(0, 0, 0, 190))
-        painter.setPen(QColor(255, 150, 120))
-        painter.drawText(area, flags, self.notes.warning)
+        painter.setPen(colour)
+        painter.drawText(area, flags, text)
 
 
 def _font(*, bold: bool = False) -> QFont:

@@ -92,6 +92,7 @@ class Overlays(QObject):
             (camera.events.angles, self.refresh),
             (camera.events.zoom, self._on_slice),
             (layers.changed, self.refresh),
+            (layers.session.case_changed, self._show_notes),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -177,8 +178,9 @@ class Overlays(QObject):
 
     def _show_notes(self) -> None:
         case, grid, layer = self.layers.case, self.layers.grid, self.layers.layer("CT")
+        message = self.layers.session.case_message
         if case is None or grid is None or layer is None:
-            self.view.show_notes(Notes())
+            self.view.show_notes(Notes(message=message))
             return
         flat = self.viewer.dims.ndisplay == 2
         axis = PLANES.index(self.layers.plane)
@@ -195,7 +197,11 @@ class Overlays(QObject):
                 )
                 if flat
                 else ("3-D",),
-                top_right=(case.case_id, *_geometry_lines(case.report.level)),
+                top_right=(
+                    case.case_id,
+                    *_geometry_lines(case.report.level),
+                    *([message] if message else []),
+                ),
                 bottom_right=(
                     zoom_text(self.viewer.scene.camera.zoom),
                     window_text(width, level, self.layers.presets.presets),

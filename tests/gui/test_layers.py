@@ -244,6 +244,17 @@ def test_masks_that_arrive_later_move_nothing(viewer, session, layers):
     assert viewer.scene.camera.zoom == 7.0
 
 
+def test_focused_mask_that_arrives_later_stands_out_and_moves_nobody(session, layers):
+    case = phantom_case()
+    session.update(case=replace(case, masks={}, label_maps={}, complete=False))
+    session.update(focus=MaskFocus("ball", 3, 8))
+    assert layers.current_slice(0) == 3
+    layers.go_to(0, 9)
+    session.update(case=case)
+    assert layers.focused is case.masks["ball"]
+    assert layers.current_slice(0) == 9
+
+
 def test_go_to_stops_at_the_ends(session, layers):
     session.update(case=phantom_case())
     for axis, size in enumerate(layers.grid.shape_zyx):

@@ -9,7 +9,7 @@ from view_cases import case_of, go_through, phantom_case, picture, stored
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.geometry import FileSpace, grid_of_file
-from napari_ctvqa.core.session import MaskFocus, Session
+from napari_ctvqa.core.session import CaseState, MaskFocus, Session
 from napari_ctvqa.widgets.directions import edge_letters
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import Overlays, canvas_of
@@ -224,6 +224,18 @@ def test_without_a_picture_there_are_no_markers(viewer, session, layers, overlay
     session.update(case=None)
     assert letters(overlays) == ("", "", "", "")
     assert not viewer.canvas.overlays.scale_bar.visible
+
+
+def test_why_there_is_no_picture_stands_in_its_place(session, overlays):
+    session.update(case=None, case_state=CaseState.LOADING, case_message="Reading case_7 …")
+    assert overlays.view.notes.message == "Reading case_7 …"
+    session.update(case_state=CaseState.FAILED, case_message="case_7 has no CT.")
+    assert overlays.view.notes.message == "case_7 has no CT."
+    session.update(case=phantom_case(), case_message="3 masks read …")
+    assert overlays.view.notes.message == ""
+    assert overlays.view.notes.top_right[-1] == "3 masks read …"
+    session.update(case_message="")
+    assert overlays.view.notes.top_right == ("phantom",)
 
 
 # --------------------------------------------------------------------- pixels
