@@ -21,6 +21,7 @@ from napari_ctvqa.benchmarks._deeptumorvqa_questions import (
 from napari_ctvqa.benchmarks._deeptumorvqa_subtypes import unit_and_counting
 from napari_ctvqa.benchmarks._records import PredictionTable, as_text, head_keys
 from napari_ctvqa.benchmarks._result_file import holds_run, read_run
+from napari_ctvqa.core.kits import KitFiles
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Prediction, Question, Run, Score
 from napari_ctvqa.core.scoring import disagreeing, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
@@ -98,6 +99,18 @@ class DeepTumorVQA:
         folder = path if is_folder(path) else path.parent
         return find_in_roots(case_id, [folder, *roots])
 
+    def kit_files(self, path: Path) -> KitFiles:
+        """Return the tool caches and pictures that lie with the questions, as released."""
+        folder = path if is_folder(path) else path.parent
+        places = [place for root in (folder, folder.parent) for place in (root, root / "benchmark")]
+        caches = [f for place in places for f in files_in(place / "tool_cache", ".json")]
+        crops = (place / "images_2d" / "organ" for place in places)
+        return KitFiles(
+            _cache_named(caches, "oracle"),
+            _cache_named(caches, "totalsegmentator", "predicted"),
+            next((place for place in crops if is_folder(place)), None),
+        )
+
     # --------------------------------------------------------------------------------- scoring
 
     def score(
@@ -163,6 +176,12 @@ class DeepTumorVQA:
             **scorer.metrics(),
             "reading_disagrees": disagreeing(scores, list(run.predictions)),
         }
+
+
+def _cache_named(files: Sequence[Path], *words: str) -> Path | None:
+    """Return the cache of that kind; of several, the benchmark's before the training set's."""
+    fitting = [f for f in files if any(word in f.name.casefold() for word in words)]
+    return min(fitting, key=lambda file: "training" in file.name.casefold(), default=None)
 
 
 def _is_phrase(question: Question, choice: bool) -> bool:

@@ -7,14 +7,18 @@ they lead to carries their caveat and is marked as assumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from napari_ctvqa.core import names
 from napari_ctvqa.core.cases import Case, Mask, Source
 from napari_ctvqa.core.regions import empty_region
 from napari_ctvqa.core.rules import lesion_classes
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.records import Trace
 
 CAVEAT = "assumed empty: no mask file"
 
@@ -72,3 +76,10 @@ def _empty(case: Case, structure: str) -> Mask:
     region = empty_region(case.volume.display_grid)
     own = empty_region(case.volume.grid)
     return Mask(structure, structure, Source.ASSUMED, region, own, lesion=True, caveats=(CAVEAT,))
+
+
+def assumed_in(trace: Trace) -> str:
+    """Return the caveat where a tool's result rests on such a mask, empty where none does."""
+    contents = (turn.result.content for turn in trace.turns if turn.result is not None)
+    said = (content.get("caveats") for content in contents if isinstance(content, Mapping))
+    return CAVEAT if any(isinstance(c, list) and CAVEAT in c for c in said) else ""

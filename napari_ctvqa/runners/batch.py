@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa import __version__
-from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
@@ -266,7 +266,10 @@ def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:
     if prediction.seconds is not None:
         row["seconds"] = round(prediction.seconds, 6)
     note = prediction.record.get("note")
-    return {**row, "note": note} if isinstance(note, str) and note else row
+    notes = [note] if isinstance(note, str) and note else []
+    assumed = assumed_in(prediction.trace)
+    notes += [assumed] if assumed else []
+    return {**row, "note": "; ".join(notes)} if notes else row
 
 
 def trajectory(trace: Trace, case_id: str) -> list[dict[str, Any]]:

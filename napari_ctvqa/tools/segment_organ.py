@@ -9,6 +9,7 @@ from napari_ctvqa.core import names
 from napari_ctvqa.core.arguments import text_argument
 from napari_ctvqa.core.boxes import bbox_ijk
 from napari_ctvqa.core.measure import border_caveats
+from napari_ctvqa.core.plans import other_caveats
 from napari_ctvqa.core.records import ToolResult
 from napari_ctvqa.core.regions import together
 from napari_ctvqa.core.targets import resolve
@@ -53,7 +54,8 @@ class SegmentOrgan:
             "bbox_ijk": bbox_ijk(region),
             "region_id": found.structure,
         }
-        caveats = dict.fromkeys((*found.caveats, *border_caveats(found.masks)))
+        said = (*border_caveats(found.masks), *other_caveats(found.masks))
+        caveats = dict.fromkeys((*found.caveats, *said))
         if caveats:
             content["caveats"] = list(caveats)
         return ToolResult(content, region_id=found.structure)
