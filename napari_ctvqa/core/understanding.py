@@ -7,7 +7,7 @@ nothing is recognised, it says so instead of guessing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from napari_ctvqa.core import names
 from napari_ctvqa.core.rules import Rule, lesion_classes
 from napari_ctvqa.core.selections import selection
 from napari_ctvqa.core.targets import sides_of
+from napari_ctvqa.core.wording import plain_words, read_wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +31,6 @@ _KINDS = (
 )
 _KIND_WORDS = re.compile("|".join(rf"\b(?:{shape})\b" for _, shape in _KINDS))
 _BURDEN = re.compile(r"\btumou?r burden\b")
-_LARGEST = re.compile(r"\b(?:largest|biggest|dominant|main)\b")
-_SMALLER = re.compile(r"\b(?:smaller|smallest|less|fewer|lower|lesser|least)\b")
-_ABSENT = re.compile(r"\b(?:free of|absence|absent|without|lacks?|no evidence|devoid)\b")
-_NORMAL = re.compile(r"\bnormal\b")
-_ENLARGED = re.compile(r"\b(?:enlarge\w*|splenomegaly|abnormal\w*|larger|bigger|oversized?)\b")
 _NOUNS = {
     "renal": "kidney",
     "splenic": "spleen",
@@ -66,6 +62,7 @@ class Understood:
     of one side). ``largest`` means the largest lesion alone; ``negated`` that "yes" means absence;
     ``smaller`` that the smaller of two is asked for. ``listed`` are the structures gone through
     (compared, added up, looked at). ``variant`` is the rule's variant that the text asks for.
+    ``by_name`` means that the state or the side is to be named: a bare yes, no or side says nothing.
     ``problem`` is the sentence that says why the question cannot be worked on, empty when it can.
     """
 
@@ -76,6 +73,7 @@ class Understood:
     problem: str = ""
     listed: tuple[str, ...] = ()
     variant: str = ""
+    by_name: bool = False
 
     @property
     def lesion(self) -> str:
@@ -115,6 +113,8 @@ class Understood:
             parts.append("asked whether it is absent or normal")
         if self.smaller:
             parts.append("asked for the smaller")
+        if self.by_name:
+            parts.append("asked for the state by name")
         return ", ".join(parts)
 
 
@@ -125,16 +125,19 @@ def _enumerated(structures: Sequence[str]) -> str:
 
 def understand(question: Question, rule: Rule) -> Understood:
     """Read target and sense of a question whose subtype has a rule."""
-    text = _BURDEN.sub("lesion burden", question.text.casefold())
-    structure, listed, problem = _about(question, rule, text)
+    plain = plain_words(question.text)
+    question = replace(question, text=plain)
+    structure, listed, problem = _about(question, rule, _BURDEN.sub("lesion burden", plain))
+    wording = read_wording(plain, rule, (words for words, _ in _organ_names()))
     return Understood(
         structure=structure,
-        largest=bool(rule.steps_if_largest) and bool(_LARGEST.search(text)),
-        negated=_negated(rule, text),
-        smaller=rule.how == "compare" and bool(_SMALLER.search(text)),
-        problem=problem,
+        largest=bool(rule.steps_if_largest) and wording.largest,
+        negated=wording.negated,
+        smaller=wording.smaller,
+        problem=wording.problem or problem,
         listed=listed,
         variant=_variant(question, rule),
+        by_name=wording.by_name,
     )
 
 
@@ -144,12 +147,13 @@ def _about(question: Question, rule: Rule, text: str) -> tuple[str, tuple[str, .
         return _several(question, rule)
     if rule.target == "{organ}":
         structure, problem = _organ(question, text)
+        problem = problem or _one_of_several(text)
     elif rule.target == "{lesion}":
         structure, problem = _lesion(question, text, placed=rule.listed != "parts")
     elif rule.target == "{any lesion}":
         structure, problem = _lesion(question, _KIND_WORDS.sub("lesion", text))
     else:
-        structure, problem = rule.target, _other_target(question, rule.target)
+        structure, problem = rule.target, _other_target(question, rule)
         if not problem and rule.listed == "" and names.is_lesion(rule.target):
             structure = _on_asked_side(question, rule.target)
     if problem:
@@ -164,14 +168,6 @@ def _variant(question: Question, rule: Rule) -> str:
     text = f"{question.text} {options}".casefold()
     said = [v.name for v in rule.variants if v.words and re.search(v.words, text)]
     return said[0] if said else ""
-
-
-def _negated(rule: Rule, text: str) -> bool:
-    if rule.how == "exists":
-        return bool(_ABSENT.search(text))
-    if rule.how == "above":
-        return bool(_NORMAL.search(text)) and not _ENLARGED.search(text)
-    return False
 
 
 def _listed(question: Question, rule: Rule, structure: str) -> tuple[tuple[str, ...], str]:
@@ -297,11 +293,11 @@ def organs_in_order(text: str) -> tuple[str, ...]:
 
 
 def _organ(question: Question, text: str) -> tuple[str, str]:
-    """Return the organ a question names, and the problem if it cannot be told.
-
-    Where the text names several, the record's organ says which is meant.
-    """
+    """Return the organ a question names, and the problem if it cannot be told."""
     said = organs_in(text)
+    problem = several_organs(said)
+    if problem:
+        return "", problem
     recorded = names.canonical(question.organ) if names.is_known(question.organ) else ""
     if said and recorded:
         fitting = [organ for organ in said if _agree(organ, recorded)]
@@ -315,6 +311,27 @@ def _organ(question: Question, text: str) -> tuple[str, str]:
     if not structure:
         return "", f"no known organ in text or record (organ: {question.organ!r})"
     return structure, ""
+
+
+def _one_of_several(text: str) -> str:
+    """Return the problem where a text about one organ names two sides or two parts of it."""
+    said = organs_in(text)
+    parts = [organ for organ in said if names.organ_of(organ) and not names.parts_of(organ)]
+    words = _as_words(text)
+    if len(parts) > 1:
+        return f"it names several parts: {_enumerated(parts)}"
+    return "it names both sides" if " left " in words and " right " in words else ""
+
+
+def several_organs(said: Sequence[str]) -> str:
+    """Return the problem where a text about one organ names several, empty where it does not.
+
+    An organ beside its own parts is one organ; which of two others is meant is not guessed.
+    """
+    wholes = tuple(dict.fromkeys(names.organ_of(organ) or organ for organ in said))
+    if len(wholes) < 2:
+        return ""
+    return f"it names several organs: {_enumerated(wholes)}"
 
 
 def _agree(said: str, recorded: str) -> bool:
@@ -405,6 +422,9 @@ def _lesion(question: Question, text: str, *, placed: bool = True) -> tuple[str,
 
 def _lesion_of(organ: str, text: str, recorded: str) -> tuple[str, str]:
     """Return the lesions of an organ of the kind that is said, and the problem if none is known."""
+    problem = several_kinds(text)
+    if problem:
+        return "", problem
     general, _ = lesion_classes(organ)
     kind = lesion_kind(text, recorded)
     if not general:
@@ -436,12 +456,37 @@ def lesion_kind(text: str, recorded: str = "") -> str:
     return "lesion"
 
 
-def _other_target(question: Question, target: str) -> str:
-    """Return the problem where text or record names another organ than the subtype's own."""
+def several_kinds(text: str, wanted: str = "") -> str:
+    """Return the problem where a text names several kinds of lesion, or another than is wanted.
+
+    A PDAC or PNET may be called a tumour too, and every kind a lesion.
+    """
+    said = [kind for kind, shape in _KINDS if re.search(rf"\b(?:{shape})\b", text)]
+    special = [kind for kind in said if kind != "lesion"]
+    if "tumor" in special and {"pdac", "pnet"} & set(special):
+        special.remove("tumor")
+    if len(special) > 1:
+        return f"it names several kinds of lesion: {' and '.join(special)}"
+    kind = (special or said)[:1]
+    if wanted and kind and kind[0] != wanted:
+        return f"it speaks of {kind[0]}s, the subtype is about {wanted}s"
+    return ""
+
+
+def _other_target(question: Question, rule: Rule) -> str:
+    """Return the problem where text or record are about something else than the subtype's own."""
+    target = rule.target
     organ = names.parent_of(target) or target
+    others = rule.listed if isinstance(rule.listed, tuple) else ()
     recorded = (names.canonical(question.organ),) if names.is_known(question.organ) else ()
     for named in (organs_in(question.text), recorded):
         fitting = [name for name in named if name == target or _agree(name, organ)]
         if named and not fitting:
             return f"it names the {names.label(named[0])}, the subtype is about the {organ}"
-    return ""
+        unlike = [name for name in named if name not in (*fitting, *others)]
+        if unlike:
+            return several_organs((organ, *unlike))
+    if rule.how != "exists":
+        return ""
+    kind = next((kind for kind, _ in _KINDS if target.endswith(f"_{kind}")), "")
+    return several_kinds(question.text, kind)

@@ -1,0 +1,148 @@
+"""Words of a question that flip, limit or redirect it: understood exactly, or refused."""
+
+import numpy as np
+import pytest
+from evidence_cases import SHAPE, block, case, question
+
+from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.rules import rule_for, supported
+from napari_ctvqa.core.understanding import understand
+from napari_ctvqa.models.rules import MODEL
+
+EXISTS, DETECT, COMPARE = (
+    "liver lesion existence", "splenomegaly detection", "kidney volume comparison"
+)  # fmt: skip
+VOLUME, COUNT, BURDEN = "organ volume measurement", "lesion counting", "lesion volume measurement"
+CASE = case(
+    {
+        "liver": block(SHAPE, slice(2, 12), slice(2, 12), slice(2, 12)),
+        "liver_lesion": block(SHAPE, slice(3, 5), slice(3, 5), slice(3, 5)),
+        "spleen": block(SHAPE, slice(2, 6), slice(30, 34), slice(40, 44)),
+        "gall_bladder": block(SHAPE, slice(14, 16), slice(2, 6), slice(2, 6)),
+        "kidney_left": block(SHAPE, slice(20, 26), slice(20, 26), slice(40, 46)),
+        "kidney_right": block(SHAPE, slice(20, 26), slice(20, 26), slice(5, 14)),
+        "kidney_lesion": block(SHAPE, slice(21, 23), slice(21, 23), slice(6, 8)),
+        "kidney_cyst": np.zeros(SHAPE, bool),
+    }
+)
+
+
+def read(subtype, text, organ="", options=""):
+    return understand(question(subtype, text, organ=organ, options=options), rule_for(subtype))
+
+
+def asked(subtype, text, organ="", options="", answer_format=AnswerFormat.FREEFORM):
+    *_, last = MODEL.answer(
+        question(subtype, text, organ=organ, options=options), CASE, answer_format
+    )
+    return last.raw_text
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text", "organ", "answer"),
+    [
+        (EXISTS, "Is there a liver lesion? Answer yes or no without explanation.", "liver", "Yes"),
+        (EXISTS, "Is there any liver lesion in this scan without contrast?", "liver", "Yes"),
+        (EXISTS, "Is the liver free of lesions?", "liver", "No"),
+        (EXISTS, "Is the liver without any lesions on this non-contrast CT?", "liver", "No"),
+        (EXISTS, "Is a liver lesion absent?", "liver", "No"),
+        ("kidney lesion existence", "In the absence of contrast, is there a kidney lesion?",
+         "kidney", "Yes"),
+        (DETECT, "Does the spleen volume exceed the normal limit?", "spleen", "No"),
+        (DETECT, "Is the spleen size above the normal range?", "spleen", "No"),
+        (DETECT, "Is the spleen larger than the upper limit of normal?", "spleen", "No"),
+        (DETECT, "Is the spleen within normal limits?", "spleen", "Yes"),
+        (DETECT, "Is the spleen of normal size?", "spleen", "Yes"),
+        (COMPARE, "Which kidney is larger?", "kidney", "right kidney"),
+        (COMPARE, "Which kidney has less volume?", "kidney", "left kidney"),
+        (COMPARE, "Is the left kidney or the right kidney larger?", "kidney", "right kidney"),
+        (VOLUME, "What is the combined volume of the left and right kidney?", "kidney", "1.1"),
+        (VOLUME, "Volume of the left kidney?", "", "0.4"),
+        (BURDEN, "What is the total lesion volume in the liver?", "liver", "0.0"),
+    ],
+)  # fmt: skip
+def test_what_is_understood_is_answered(subtype, text, organ, answer):
+    assert asked(subtype, text, organ) == answer
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text", "organ", "named"),
+    [
+        (EXISTS, "Is the liver spared of lesions?", "liver", "spared"),
+        (EXISTS, "Is there no liver lesion?", "liver", "'no'"),
+        (EXISTS, "Is there not a liver lesion?", "liver", "'not'"),
+        (EXISTS, "Isn't there a liver lesion?", "liver", "isn"),
+        (EXISTS, "Is the absence of liver lesions absent?", "liver", "negations"),
+        (EXISTS, "Is there a liver lesion larger than 1 cm?", "liver", "larger"),
+        (EXISTS, "Is there a liver lesion in segment 4 only?", "liver", "only"),
+        (EXISTS, "Unless there is a cyst, is there a liver lesion?", "liver", ""),
+        (EXISTS, "How many liver lesions are there?", "liver", "amount"),
+        (EXISTS, "Is the liver normal?", "liver", "normal"),
+        (DETECT, "Is the spleen not enlarged?", "spleen", "'not'"),
+        (DETECT, "Is the spleen larger than 400 cm³?", "spleen", "400"),
+        (DETECT, "Is the spleen smaller than normal?", "spleen", "smaller"),
+        (COMPARE, "Which kidney is larger? If they differ by less than 5 %, answer the same.",
+         "kidney", "less"),
+        (COMPARE, "Which kidney has the larger volume, or is neither smaller?", "kidney", "both"),
+        (COMPARE, "Is the left kidney larger than the right kidney?", "kidney", "yes or no"),
+        (VOLUME, "What is the volume of the left kidney (not the right kidney)?", "kidney", "not"),
+        (VOLUME, "What is the volume of the left kidney (not the right kidney)?", "", "not"),
+        (VOLUME, "What is the volume of the left kidney, opposite to the right kidney?", "",
+         "opposite"),
+        (VOLUME, "What is the volume of the liver, not counting the gallbladder?", "", "not"),
+        (VOLUME, "What is the volume of the liver except segment 4?", "liver", "except"),
+        (VOLUME, "What is the average volume of the left and right kidney?", "kidney", "average"),
+        (VOLUME, "What is half of the liver's volume?", "liver", "half"),
+        (VOLUME, "What is the liver volume in litres?", "liver", "litres"),
+        (VOLUME, "What is the liver volume in mm³?", "liver", "mm3"),
+        (VOLUME, "Is the volume of the liver large?", "liver", "yes or no"),
+        (VOLUME, "What is the mean HU of the liver?", "liver", "hu"),
+        (COUNT, "How many kidney lesions (other than cysts) are there?", "kidney", "other"),
+        (COUNT, "How many liver lesions are there, not counting cysts?", "liver", "not"),
+        (COUNT, "How many liver lesions are 1 to 2 cm?", "liver", "'1'"),
+        (COUNT, "How many kidney lesions are there (tumors, cysts and others)?", "kidney",
+         "others"),
+        (BURDEN, "Volume of all liver lesions, the largest included?", "liver", "largest"),
+        (BURDEN, "Total lesion volume in the liver, the largest abdominal organ?", "liver",
+         "largest"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_refused_with_a_sentence_that_names_it(
+    subtype, text, organ, named
+):
+    assert named in read(subtype, text, organ).problem
+    for answer_format in AnswerFormat:
+        given = asked(subtype, text, organ, "Yes|No", answer_format)
+        assert given.startswith("[ERROR] "), given
+
+
+@pytest.mark.parametrize("subtype", supported())
+@pytest.mark.parametrize(
+    "words",
+    ["not", "no", "without", "except", "unless", "neither", "5", "half", "other", "<", "if"],
+)
+def test_no_subtype_takes_a_word_that_could_turn_it_round(subtype, words):
+    for text in (f"{words} {subtype}?", f"{subtype}, {words} that?"):
+        assert read(subtype, text).problem, (subtype, text)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text"),
+    [
+        (EXISTS, "Is a liver lesion present or absent?"),
+        (EXISTS, "What is the presence or absence of liver lesions?"),
+        (DETECT, "Is the spleen normal or enlarged?"),
+        (DETECT, "What is the condition of the spleen?"),
+        (COMPARE, "Compare the kidney volumes"),
+    ],
+)
+def test_a_question_that_asks_for_a_state_by_name_takes_no_bare_answer(subtype, text):
+    found = read(subtype, text)
+    assert found.by_name and not found.negated and not found.problem
+    assert "by name" in found.sentence
+
+
+def test_the_words_that_stand_for_nothing_are_words_only():
+    for text in ("?", "", "   "):
+        assert read("splenomegaly detection", text).problem == ""
+        assert not read("splenomegaly detection", text).by_name
