@@ -146,8 +146,8 @@ def _about(question: Question, rule: Rule, text: str) -> tuple[str, tuple[str, .
     if rule.target in ("{organs}", "{lesions}"):
         return _several(question, rule)
     if rule.target == "{organ}":
-        structure, problem = _organ(question, text)
-        problem = problem or _one_of_several(text)
+        problem = _one_of_several(text)
+        structure, problem = ("", problem) if problem else _organ(question, text)
     elif rule.target == "{lesion}":
         structure, problem = _lesion(question, text, placed=rule.listed != "parts")
     elif rule.target == "{any lesion}":
