@@ -38,13 +38,21 @@ def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | 
 
 
 def read_case_layers(path: Any) -> list[LayerData]:
-    """Return the CT and one labels layer a mask group, hung radiologically, in mm."""
+    """Return the CT and one labels layer a mask group, hung radiologically, in mm.
+
+    Red geometry and masks that could not be read are told as napari warnings.
+    """
+    from napari.utils.notifications import show_warning
+
     from napari_ctvqa.io.case_files import find_case
     from napari_ctvqa.io.reader import read_case
-    from napari_ctvqa.widgets.layer_data import layer_data
+    from napari_ctvqa.widgets.layer_data import cautions, layer_data
 
     only = path if isinstance(path, str) else path[0]
-    return layer_data(read_case(find_case(Path(only)), label_maps=True))
+    case = read_case(find_case(Path(only)), label_maps=True)
+    for caution in cautions(case):
+        show_warning(caution)
+    return layer_data(case)
 
 
 def sample_demo() -> list[LayerData]:

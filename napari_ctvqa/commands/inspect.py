@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ class Inspect:
         case = case_of(files, volume, found)
         unread = [p for p in found if isinstance(p, MaskProblem) and not p.warnings]
         if args.json:
-            sys.stdout.write(json.dumps(report(case, unread), ensure_ascii=False, indent=1) + "\n")
+            sys.stdout.write(
+                json.dumps(report(case, unread), ensure_ascii=False, indent=1, allow_nan=False)
+                + "\n"
+            )
         else:
             sys.stdout.write(table(case))
         return 1 if unread else 0
@@ -70,7 +74,7 @@ def report(case: Case, unread: Sequence[MaskProblem] = ()) -> dict[str, Any]:
             {"code": w.code, "level": w.level.value, "message": w.message}
             for w in case.report.warnings
         ],
-        "hu": {"min": case.volume.hu_min, "max": case.volume.hu_max},
+        "hu": {"min": _finite(case.volume.hu_min), "max": _finite(case.volume.hu_max)},
         "masks": [_measured(case, mask) for mask in case.masks.values()],
     }
     if case.problems:
@@ -94,9 +98,14 @@ def _measured(case: Case, mask: Mask) -> dict[str, Any]:
         "voxels": own.voxels,
         "volume_cm3": own.voxels * own.grid.voxel_mm3 / 1000,
         "centroid_ras_mm": None if centre is None else [float(mm) for mm in centre],
-        "mean_hu": float(hu.mean(dtype=np.float64)) if hu.size else None,
+        "mean_hu": _finite(float(hu.mean(dtype=np.float64))) if hu.size else None,
         "touches_border": own.touches_border,
     }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number, None for what JSON has no number for."""
+    return value if math.isfinite(value) else None
 
 
 def table(case: Case) -> str:

@@ -160,6 +160,11 @@ class Volume:
     path: Path
     hu_min: float
     hu_max: float
+    no_number: Region | None = None
+    """The voxels that hold no number in the file (NaN, infinite) and are shown as air, on
+    ``grid``; None where there are none."""
+    other_grid: Grid | None = None
+    """The grid by the form of the header (qform or sform) that is not used, where it has both."""
 
 
 @dataclass(frozen=True)

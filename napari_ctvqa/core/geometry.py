@@ -195,13 +195,18 @@ class Grid:
         return Grid((int(counts[0]), int(counts[1]), int(counts[2])), affine)
 
 
-def closest_axes(affine_ras: Affine) -> tuple[tuple[int, int], ...]:
+def closest_axes(affine_ras: Affine, like: Grid | None = None) -> tuple[tuple[int, int], ...]:
     """Return, for each column, the RAS axis it runs along and +1 or -1.
 
     The choice that nibabel's ``io_orientation`` makes (this layer does not import nibabel): the
     closest rotation's columns, strongest first, each taking the free axis it points along most.
+    ``like`` puts a grid's own frame in the place of the patient's axes: a file turned by 45
+    degrees is as close to one axis as to the next, and rounding must not tell it from a grid that
+    is turned in the same way.
     """
     turned = nearest_rotation(affine_ras)
+    if like is not None:
+        turned = -nearest_rotation(like.affine_zyx_to_ras)[:, ::-1].T @ turned
     left = np.abs(turned)
     chosen = [(0, 1)] * 3
     for column in np.argsort(-(left**2).max(axis=0), kind="stable"):
@@ -218,8 +223,10 @@ def nearest_rotation(affine: Affine) -> npt.NDArray[np.float64]:
     return np.asarray(left @ right, dtype=np.float64)
 
 
-def grid_of_file(space: FileSpace) -> Grid:
+def grid_of_file(space: FileSpace, like: Grid | None = None) -> Grid:
     """Return the display grid of a file: its axes permuted and flipped, nothing resampled.
+
+    With ``like`` its axes are ordered to run along that grid's, as a mask's along its CT's.
 
     Raises
     ------
@@ -227,7 +234,7 @@ def grid_of_file(space: FileSpace) -> Grid:
         When the affine is not finite or has no inverse.
     """
     check_affine(space.affine_ras)
-    axes = closest_axes(space.affine_ras)
+    axes = closest_axes(space.affine_ras, like)
     file_axis_of = [0, 0, 0]
     flipped = [False, False, False]
     for file_axis, (ras_axis, sign) in enumerate(axes):

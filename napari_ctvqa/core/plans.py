@@ -9,8 +9,14 @@ from napari_ctvqa.core import names
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import StepKind
 from napari_ctvqa.core.rules import Rule, StepTemplate, Variant, lesion_classes, rule_for
-from napari_ctvqa.core.selections import organ_and_parts, selection
-from napari_ctvqa.core.targets import Resolved, lesions_of, resolve, sides_of, structures_for
+from napari_ctvqa.core.selections import Selection, organ_and_parts, selection
+from napari_ctvqa.core.targets import (
+    Resolved,
+    lesions_of,
+    resolve_structure,
+    sides_of,
+    structures_for,
+)
 from napari_ctvqa.core.understanding import Understood, understand
 
 if TYPE_CHECKING:
@@ -18,9 +24,6 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.records import Question
-
-_OF_ONE_MASK = ("mask_elsewhere", "mask_shape")
-"""Codes of warnings about one mask; the rest speak of the CT or of the case as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def wanted_for(rule: Rule, understood: Understood) -> tuple[str, ...]:
         for step in steps:
             wanted += _masks_of(step)
         for step in steps:
-            if step.measure in ("mean_hu", "sd_hu") and not names.is_lesion(step.target):
+            if step.measure in HU_MEASURES and not names.is_lesion(step.target):
                 wanted += lesions_of(step.target)
     return tuple(dict.fromkeys(wanted))
 
@@ -142,11 +145,18 @@ def _masks_of(step: PlanStep) -> Iterator[str]:
     for target in (step.target, *filter(None, step.other.split("+"))):
         wanted = selection(target)
         yield from structures_for(wanted.structure)
-        if wanted.within:
-            yield from names.divisions_of(organ_and_parts(wanted.within)[0])
+        yield from _places_of(wanted)
     if step.measure in NEEDS_PARTS:
         yield from names.divisions_of(names.parent_of(selection(step.target).structure))
 
+
+def _places_of(wanted: Selection) -> tuple[str, ...]:
+    """Return the parts of an organ that tell where a selection's components lie."""
+    return names.divisions_of(organ_and_parts(wanted.within)[0]) if wanted.within else ()
+
+
+HU_MEASURES = ("mean_hu", "sd_hu", "median_hu", "p10_hu", "p90_hu")
+"""Measures of the CT's values; an organ's leave its lesions out."""
 
 NEEDS_PARTS = (
     "parts",
@@ -184,23 +194,38 @@ def other_caveats(masks: tuple[Mask, ...]) -> tuple[str, ...]:
 def blocked_by_geometry(case: Case, rule: Rule, understood: Understood) -> str:
     """Return why red geometry forbids a conclusion, empty where it does not.
 
-    Whether a mask has a voxel does not depend on geometry; sizes and sides do. What is wrong with
-    one mask only concerns the questions that need that mask.
+    Whether a mask has a voxel does not depend on the CT's geometry; sizes and sides do. A mask
+    that does not belong to the CT tells nothing at all, not even that there is something. What is
+    wrong with one mask only concerns the questions that need that mask.
     """
-    if rule.how == "exists" and selection(understood.lesion or understood.structure).whole:
-        return ""
-    masks = [
-        mask
+    warnings = [
+        warning
         for step in plan(rule, understood)
-        if step.kind is StepKind.SEGMENT
-        for mask in resolve(case, step.target).masks
+        for mask in _used_masks(case, step)
+        for warning in mask.warnings
     ]
-    warnings = [w for w in case.report.warnings if w.code not in _OF_ONE_MASK]
-    warnings += [w for mask in masks for w in mask.warnings]
+    if rule.how != "exists" or not selection(understood.lesion or understood.structure).whole:
+        warnings += case.volume.report.warnings
+        warnings += [w for w in case.report.warnings if w.code == "side_swapped"]
     reasons = dict.fromkeys(w.message for w in warnings if w.level is Level.RED)
     if not reasons:
         return ""
     return f"the geometry of {case.case_id} is not to be trusted: {'; '.join(reasons)}"
+
+
+def _used_masks(case: Case, step: PlanStep) -> Iterator[Mask]:
+    """Yield the masks that one step's value rests on, those that it leaves out included."""
+    if step.kind is StepKind.LOOKUP:
+        return
+    targets = [selection(target) for target in (step.target, *step.other.split("+")) if target]
+    for wanted in targets:
+        yield from resolve_structure(case, wanted.structure).masks
+    beside = [part for wanted in targets for part in _places_of(wanted)]
+    if step.measure in NEEDS_PARTS:
+        beside += names.divisions_of(names.parent_of(targets[0].structure))
+    if step.measure in HU_MEASURES and not names.is_lesion(step.target):
+        beside += lesions_of(step.target)
+    yield from (case.masks[name] for name in beside if name in case.masks)
 
 
 def undecided(found: Resolved) -> str:

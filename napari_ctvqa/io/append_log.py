@@ -7,15 +7,16 @@ opened again; lines that cannot be read are counted and left out.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from napari_ctvqa.core.errors import CtvqaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -91,8 +92,24 @@ class AppendLog:
 
 
 def json_line(entry: Mapping[str, Any]) -> bytes:
-    """Return an object as one line of JSON, ASCII only, without the line break."""
-    return json.dumps(entry, ensure_ascii=True, allow_nan=True).encode("ascii")
+    """Return an object as one line of JSON, ASCII only, without the line break.
+
+    JSON has no NaN and no Infinity, and strict readers refuse a file that holds them: they are
+    written as null.
+    """
+    try:
+        text = json.dumps(entry, ensure_ascii=True, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(entry), ensure_ascii=True, allow_nan=False)
+    return text.encode("ascii")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

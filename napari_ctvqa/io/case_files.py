@@ -57,6 +57,22 @@ def find_case(path: Path, case_id: str | None = None) -> CaseFiles:
         When a folder holds several volumes and none is called ``ct``.
     """
     path = Path(path)
+    try:
+        return _found(path, case_id)
+    except OSError as error:
+        raise _not_looked_at(path, error) from None
+
+
+def _not_looked_at(path: Path, error: OSError) -> NotFoundError:
+    """Return the error for a path that the system does not look at: too long, not permitted."""
+    said = str(path) if len(str(path)) <= 200 else f"{str(path)[:200]}…"
+    return NotFoundError(
+        f"{said} cannot be looked at ({error.strerror or error}); {_WANTED}.",
+        hint="Check the path, and that its folders may be read.",
+    )
+
+
+def _found(path: Path, case_id: str | None) -> CaseFiles:
     if path.is_file():
         return _case_of_file(path, case_id)
     if not path.is_dir():
@@ -84,7 +100,13 @@ def find_in_roots(case_id: str, roots: Sequence[Path]) -> CaseFiles:
     NotFoundError
         When no root has a CT of that id, or the id leads outside.
     """
-    roots = [Path(root) for root in roots]
+    try:
+        return _found_in_roots(case_id, [Path(root) for root in roots])
+    except OSError as error:
+        raise _not_looked_at(Path(error.filename or case_id), error) from None
+
+
+def _found_in_roots(case_id: str, roots: list[Path]) -> CaseFiles:
     found: CaseFiles | None = None
     for root in roots:
         inside = safe_inside(root, case_id)
@@ -107,8 +129,13 @@ def with_masks(files: CaseFiles, masks: Path | None, labels: Path | None = None)
     NotFoundError, InputFileError, RecordError
         Naming the path and what was expected.
     """
-    if masks is None:
-        masks = _label_volume_beside(files)
+    try:
+        return _with_masks(files, masks or _label_volume_beside(files), labels)
+    except OSError as error:
+        raise _not_looked_at(Path(error.filename or masks or ""), error) from None
+
+
+def _with_masks(files: CaseFiles, masks: Path, labels: Path | None) -> CaseFiles:
     if masks.is_dir():
         single = masks / MASK_FOLDER if (masks / MASK_FOLDER).is_dir() else masks
         found = tuple(m for m in _single_masks(single) if m.path != files.ct)

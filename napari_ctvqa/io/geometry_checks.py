@@ -5,7 +5,8 @@ code                   level   when
 =====================  ======  ===================================================================
 codes_zero             red     the header gives no world position; readers disagree on left/right
 qform_sform_differ     amber   the two positions differ by more than half a voxel; the sform wins
-qform_sform_differ     red     ... and they disagree on which way an axis runs
+qform_sform_differ     red     ... and they disagree on which way an axis runs (also: pixdim[0] is
+                               below 0 and not -1, so that readers disagree on the qform itself)
 pixdim_affine_differ   amber   voxel sizes differ by more than 0.1 %; the affine wins
 shear                  amber   axes off right angles by 0.5 degrees or half a voxel (gantry tilt)
 oblique                amber   no shear, but turned by 0.5 degrees or more from the patient's axes
@@ -68,31 +69,43 @@ def check_header(header: NiftiHeader, grid: Grid) -> tuple[GeometryWarning, ...]
 def _codes_zero(header: NiftiHeader) -> GeometryWarning | None:
     if header.has_world:
         return None
+    space = header.space
+    said = "are both 0" if not (space.qform_code or space.sform_code) else f"are ({header.codes})"
     return GeometryWarning(
         "codes_zero",
         Level.RED,
-        f"{header.path.name}: qform and sform code are both 0, so the file does not say where "
+        f"{header.path.name}: qform and sform code {said}, so the file does not say where "
         "left is and readers disagree. Do not judge sides; convert the scan again with its "
         "orientation, or confirm it from the source and set sform_code 1.",
     )
 
 
+def other_form(header: NiftiHeader, grid: Grid) -> Grid | None:
+    """Return the grid by the form that is not used, its axes along ``grid``'s; None without one."""
+    unused = header.qform_ras if header.space.sform_code > 0 else header.sform_ras
+    return _grid(header, unused, grid)
+
+
 def _qform_sform(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
-    if header.sform_ras is None or header.space.qform_code <= 0:
+    if not header.has_world:
         return None
-    other = _grid(header, header.qform_ras)
+    sform_used = header.space.sform_code > 0
+    used, unused = ("sform", "qform") if sform_used else ("qform", "sform")
+    if not (header.space.qform_code if sform_used else header.space.sform_code):
+        return None if sform_used else _qfac(header)
     name = header.path.name
+    other = other_form(header, grid)
     if other is None:
-        text = f"{name}: the qform is not usable; the sform is used."
-        return GeometryWarning("qform_sform_differ", Level.AMBER, f"{text} Check it at the source.")
+        text = f"{name}: the {unused} is not usable; the {used} is used. Check it at the source."
+        return GeometryWarning("qform_sform_differ", Level.AMBER, text)
     if other.file_axis_of != grid.file_axis_of or other.flipped != grid.flipped:
         assert other.file is not None and grid.file is not None
         return GeometryWarning(
             "qform_sform_differ",
             Level.RED,
-            f"{name}: the qform says {other.file.axcodes}, the sform {grid.file.axcodes}: readers "
-            "that take one or the other show different sides. The sform is used; do not judge "
-            "sides until the header is repaired.",
+            f"{name}: the {unused} says {other.file.axcodes}, the {used} {grid.file.axcodes} "
+            f"({header.codes}): readers that take one or the other show different sides. The "
+            f"{used} is used; do not judge sides until the header is repaired.",
         )
     distance = grid.corner_distance_voxels(other)
     if distance <= QFORM_VOXELS:
@@ -100,9 +113,37 @@ def _qform_sform(header: NiftiHeader, grid: Grid) -> GeometryWarning | None:
     return GeometryWarning(
         "qform_sform_differ",
         Level.AMBER,
-        f"{name}: qform and sform differ by up to {distance:.1f} voxels. The sform is used; "
-        "positions from a reader that takes the qform differ. Repair the header to agree.",
+        f"{name}: qform and sform differ by up to {distance:.1f} voxels. The {used} is used; "
+        f"positions from a reader that takes the {unused} differ. Repair the header to agree.",
     )
+
+
+def _qfac(header: NiftiHeader) -> GeometryWarning | None:
+    """Return the warning for a qform whose third axis readers turn in two ways."""
+    if header.qfac >= 0 or header.qfac == -1 or not np.isfinite(header.qfac):
+        return None
+    return GeometryWarning(
+        "qform_sform_differ",
+        Level.RED,
+        f"{header.path.name}: pixdim[0] is {header.qfac:g}; 1 or -1 was expected. Some readers "
+        "take it for -1, some for 1, and turn the third axis the other way. Do not judge sides "
+        "until the header is repaired.",
+    )
+
+
+def check_mask_header(
+    header: NiftiHeader, grid: Grid, ct: Grid, ct_other: Grid | None
+) -> GeometryWarning | None:
+    """Return what a mask's two forms say against each other.
+
+    ``ct_other`` is the CT's grid by its unused form: a mask that lies on the CT's grid by both
+    forms lies on the CT whatever a reader takes, and the CT's own warning says the rest.
+    """
+    found = _qform_sform(header, grid)
+    other = other_form(header, grid) if found is not None else None
+    if other is None or ct_other is None:
+        return found
+    return None if grid.same_as(ct) and other.same_as(ct_other) else found
 
 
 def pixdim_affine(header: NiftiHeader) -> GeometryWarning | None:
@@ -119,7 +160,15 @@ def pixdim_affine(header: NiftiHeader) -> GeometryWarning | None:
         )
     if np.abs(stated / norms - 1).max() <= PIXDIM_TOLERANCE:
         return None
-    ratio = float(norms.prod() / stated.prod()) if stated.all() else float("inf")
+    if (stated < 0).any() and np.abs(np.abs(stated) / norms - 1).max() <= PIXDIM_TOLERANCE:
+        return GeometryWarning(
+            "pixdim_affine_differ",
+            Level.AMBER,
+            f"{name}: pixdim says {_mm(stated)} mm; a voxel size below 0 is read without its "
+            "sign, which not every reader does. Check the voxel size at the source before "
+            "trusting lengths or volumes.",
+        )
+    ratio = float(norms.prod() / abs(stated.prod())) if stated.all() else float("inf")
     return GeometryWarning(
         "pixdim_affine_differ",
         Level.AMBER,
@@ -297,11 +346,11 @@ def _few(texts: Sequence[str], between: str) -> str:
     return f"{shown}{between}and {len(texts) - 3} more" if len(texts) > 3 else shown
 
 
-def _grid(header: NiftiHeader, affine: Affine | None) -> Grid | None:
+def _grid(header: NiftiHeader, affine: Affine | None, like: Grid) -> Grid | None:
     if affine is None:
         return None
     try:
-        return grid_of_file(FileSpace(header.space.shape_ijk, affine, 1, 0))
+        return grid_of_file(FileSpace(header.space.shape_ijk, affine, 1, 0), like)
     except ValueError:
         return None
 

@@ -27,7 +27,7 @@ from napari_ctvqa.core.geometry import Grid, grid_of_file, to_display
 from napari_ctvqa.core.names import canonical, is_lesion
 from napari_ctvqa.core.regions import region_of
 from napari_ctvqa.core.sampling import grids_overlap, resample_region
-from napari_ctvqa.io.geometry_checks import VOLUME_CAVEAT, pixdim_affine
+from napari_ctvqa.io.geometry_checks import VOLUME_CAVEAT, check_mask_header, pixdim_affine
 from napari_ctvqa.io.nifti import NiftiFile, as_integers
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Frame:
     has_world: bool
     caveats: tuple[str, ...] = ()
     """What every measured mask inherits from the CT's own header."""
+    other: Grid | None = None
+    """The CT's grid by the form of its header that is not used, where it has both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +128,13 @@ def _place(header: NiftiHeader, frame: Frame) -> _Placement:
     """Return the grid a mask lies on, the CT's own object where both agree."""
     if header.has_world != frame.has_world:
         raise _Unplaceable(_codes(header, frame))
-    grid = grid_of_file(header.space)
+    grid = grid_of_file(header.space, frame.grid)
+    forms = check_mask_header(header, grid, frame.grid, frame.other)
+    if forms is not None and forms.level is Level.RED:
+        raise _Unplaceable(replace(forms, message=f"{forms.message} It is not shown."))
     doubt = pixdim_affine(header)
     caveats = () if doubt is None else (VOLUME_CAVEAT,)
-    warnings = () if doubt is None else (doubt,)
+    warnings = tuple(warning for warning in (forms, doubt) if warning is not None)
     if grid.same_as(frame.grid):
         return _Placement(grid, frame.grid, warnings, caveats)
     _refuse_contradiction(header, grid, frame.grid)

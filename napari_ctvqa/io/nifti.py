@@ -7,6 +7,7 @@ kept (nibabel's ``get_fdata`` makes a float64 copy of everything).
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -58,10 +59,17 @@ class NiftiHeader:
     offset: int
     pixdim_ijk: tuple[float, float, float]
     qform_ras: Affine | None
-    """None where the header's qform code is 0; likewise ``sform_ras``."""
+    """None where the header's qform code is 0, or it cannot be used; likewise ``sform_ras``."""
     sform_ras: Affine | None
     unit: str
     """``"mm"``, ``"m"``, ``"µm"`` or empty, as the header says; the numbers are read as mm."""
+    qfac: float = 1.0
+    """``pixdim[0]`` as stored; only 1 and -1 mean the same to every reader."""
+
+    @property
+    def codes(self) -> str:
+        """Return the two codes for people."""
+        return f"qform code {self.space.qform_code}, sform code {self.space.sform_code}"
 
     @property
     def scaled(self) -> bool:
@@ -82,7 +90,7 @@ class NiftiHeader:
     @property
     def voxel_bytes(self) -> int:
         """Return how many bytes the voxels take, inflated."""
-        return int(np.prod(self.space.shape_ijk, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.space.shape_ijk) * self.dtype.itemsize
 
 
 class NiftiFile:
@@ -236,8 +244,9 @@ def _parse(path: Path, head: bytes, *, zipped: bool) -> NiftiHeader:
     shape = _shape(path, fields)
     slope, inter = _scaling(path, fields)
     qform, sform = int(fields["qform_code"]), int(fields["sform_code"])
+    qform_ras, sform_ras = _qform(fields), np.array(fields.get_sform(), dtype=np.float64)
     try:
-        affine = np.array(fields.get_best_affine(), dtype=np.float64)
+        affine = _affine(fields, qform_ras, sform_ras)
         check_affine(affine)
     except (ValueError, HeaderDataError) as error:
         raise InputFileError(
@@ -245,7 +254,11 @@ def _parse(path: Path, head: bytes, *, zipped: bool) -> NiftiHeader:
             f"has a header that places no voxel: {error}.",
             hint="Repair the header's qform or sform, or convert the scan again.",
         ) from None
-    spacing = [abs(float(value)) for value in fields["pixdim"][1:4]]
+    # A size below 0 is read without its sign, as nibabel does; where the sform gives the place it
+    # is not used at all, else the check says so.
+    spacing = [float(value) for value in fields["pixdim"][1:4]]
+    if sform > 0:
+        spacing = [abs(value) for value in spacing]
     return NiftiHeader(
         path=path,
         space=FileSpace(shape, affine, qform, sform),
@@ -254,10 +267,26 @@ def _parse(path: Path, head: bytes, *, zipped: bool) -> NiftiHeader:
         inter=inter,
         offset=_offset(path, fields),
         pixdim_ijk=(spacing[0], spacing[1], spacing[2]),
-        qform_ras=_qform(fields) if qform > 0 else None,
-        sform_ras=np.array(fields.get_sform(), dtype=np.float64) if sform > 0 else None,
+        qform_ras=qform_ras if qform else None,
+        sform_ras=sform_ras if sform else None,
         unit={1: "m", 2: "mm", 3: "µm"}.get(int(fields["xyzt_units"]) & 7, ""),
+        qfac=float(fields["pixdim"][0]),
     )
+
+
+def _affine(fields: Any, qform_ras: Affine | None, sform_ras: Affine) -> Affine:
+    """Return the affine by the standard: the sform, else the qform, where their code is above 0.
+
+    nibabel's ``get_best_affine`` takes every code but 0; a code below 0 is none that the standard
+    knows, and other readers pass it over.
+    """
+    if int(fields["sform_code"]) > 0:
+        return sform_ras
+    if int(fields["qform_code"]) > 0:
+        if qform_ras is None:
+            raise ValueError("its qform is not usable")
+        return qform_ras
+    return np.array(fields.get_base_affine(), dtype=np.float64)
 
 
 def _fields(path: Path, head: bytes, *, zipped: bool) -> Any:
@@ -305,16 +334,27 @@ def _dtype(path: Path, fields: Any) -> np.dtype[Any]:
 
 
 def _shape(path: Path, fields: Any) -> tuple[int, int, int]:
-    shape = tuple(int(n) for n in fields.get_data_shape())
+    """Return the three sizes from the header's ``dim`` itself.
+
+    nibabel's ``get_data_shape`` reads other fields for some numbers, as FreeSurfer writes them,
+    and raises for others.
+    """
+    dim = [int(n) for n in fields["dim"]]
+    if not 1 <= dim[0] <= 7:
+        raise InputFileError(
+            path,
+            f"says that it has {dim[0]} axes (dim[0]); three were expected.",
+            hint="Repair the header's dim, or convert the scan again.",
+        )
+    shape = tuple(dim[1 : dim[0] + 1])
     if any(n < 1 for n in shape) or len(shape) < 3:
         raise InputFileError(
             path, f"has the shape {shape}; three axes were expected.", hint="Give a 3-D volume."
         )
     if any(n != 1 for n in shape[3:]):
-        volumes = int(np.prod(shape[3:]))
         raise InputFileError(
             path,
-            f"holds {volumes} volumes (shape {shape}); one 3-D volume was expected.",
+            f"holds {math.prod(shape[3:])} volumes (shape {shape}); one 3-D volume was expected.",
             hint="Save the volume that the question is about as its own file.",
         )
     return shape[0], shape[1], shape[2]
@@ -343,8 +383,16 @@ def _offset(path: Path, fields: Any) -> int:
 
 
 def _qform(fields: Any) -> Affine | None:
+    """Return the qform as the standard reads it, None where it cannot be computed.
+
+    A ``pixdim[0]`` that is neither 1 nor -1 counts by its sign (0 is 1), a voxel size without its
+    sign. nibabel does the same to a file that it loads, and refuses a bare header.
+    """
+    usable = fields.copy()
+    usable["pixdim"][0] = -1.0 if float(fields["pixdim"][0]) < 0 else 1.0
+    usable["pixdim"][1:4] = np.abs(fields["pixdim"][1:4])
     try:
-        return np.array(fields.get_qform(), dtype=np.float64)
+        return np.array(usable.get_qform(), dtype=np.float64)
     except (ValueError, HeaderDataError):
         return None
 

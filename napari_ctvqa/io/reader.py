@@ -29,6 +29,7 @@ from napari_ctvqa.io.geometry_checks import (
     check_sides,
     check_values,
     merged,
+    other_form,
 )
 from napari_ctvqa.io.label_maps import CasePainter
 from napari_ctvqa.io.masks import Frame, read_mask_file
@@ -47,6 +48,7 @@ WHOLE_HU = 1e-3
 """A CT whose values are this close to whole numbers is kept as int16."""
 
 _INT16 = np.iinfo(np.int16)
+_FLOAT32 = np.finfo(np.float32)
 
 
 def read_volume(path: Path) -> Volume:
@@ -73,7 +75,7 @@ def read_masks(
     ``wanted`` and ``first`` hold structure names; ``wanted`` None means all. A bad file is a
     MaskProblem of its own masks.
     """
-    frame = _frame(volume.grid, volume.display_grid, volume.report.warnings)
+    frame = _frame(volume.grid, volume.display_grid, volume.report.warnings, volume.other_grid)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="masks")
     try:
         groups = _by_file(files.masks, wanted, first)
@@ -132,7 +134,7 @@ def open_steps(
     path = _ct(files)
     header = read_header(path)
     grid, display_grid = _grids(header)
-    frame = _frame(grid, display_grid, check_header(header, grid))
+    frame = _frame(grid, display_grid, check_header(header, grid), other_form(header, grid))
     groups = _by_file(files.masks, None, first)
     urgent = sum(_rank(group, first) < len(first) for group in groups)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="case")
@@ -238,7 +240,7 @@ class _Values:
             values = slab.astype(np.float64)
             values *= self._header.slope
             values += self._header.inter
-        wrong = ~np.isfinite(values)
+        wrong = ~(np.abs(values) <= _FLOAT32.max)
         if wrong.any():
             self.filled += int(np.count_nonzero(wrong))
             values[wrong] = AIR_HU
@@ -290,6 +292,7 @@ def _volume(header: NiftiHeader, values: _Values, grid: Grid, display_grid: Grid
         path=header.path,
         hu_min=values.low,
         hu_max=values.high,
+        other_grid=other_form(header, grid),
     )
 
 
@@ -299,10 +302,15 @@ def _grids(header: NiftiHeader) -> tuple[Grid, Grid]:
     return grid, grid.orthogonal() if grid.sheared else grid
 
 
-def _frame(grid: Grid, display_grid: Grid, warnings: Iterable[GeometryWarning]) -> Frame:
+def _frame(
+    grid: Grid,
+    display_grid: Grid,
+    warnings: Iterable[GeometryWarning],
+    other_grid: Grid | None,
+) -> Frame:
     codes = {warning.code for warning in warnings}
     caveats = (VOLUME_CAVEAT,) if "pixdim_affine_differ" in codes else ()
-    return Frame(grid, display_grid, "codes_zero" not in codes, caveats)
+    return Frame(grid, display_grid, "codes_zero" not in codes, caveats, other_grid)
 
 
 def _by_file(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari.utils.colormaps import DirectLabelColormap
 
+from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.colours import case_colours
 from napari_ctvqa.core.names import label
 from napari_ctvqa.core.windows import DEFAULT_PRESET, SLIDER_RANGE_HU, preset_table
@@ -15,19 +16,41 @@ if TYPE_CHECKING:
 
 LayerData = tuple[Any, dict[str, Any], str]
 _OPACITY = 0.3
+UNTRUSTED = " (geometry red: do not judge sides)"
+
+
+def cautions(case: Case) -> tuple[str, ...]:
+    """Return what a person must be told who sees only the layers: red geometry, unread masks."""
+    red = [w.message for w in case.report.warnings if w.level is Level.RED]
+    told = [f"{case.case_id}: geometry red. {' '.join(red)}"] if red else []
+    told += [
+        f"{case.case_id}: the mask {name} is not shown. {message}"
+        for name, message in case.problems.items()
+        if message not in " ".join(red)
+    ]
+    return tuple(told)
 
 
 def layer_data(case: Case) -> list[LayerData]:
-    """Return the CT and one labels layer a mask group, hung radiologically, in mm."""
+    """Return the CT and one labels layer a mask group, hung radiologically, in mm.
+
+    These layers have no docks beside them: what the geometry check says goes into the CT layer's
+    metadata, and a red check into its name, which stands in the layer list.
+    """
     grid = case.volume.display_grid
     preset = preset_table(None).named(DEFAULT_PRESET)
     assert preset is not None
     placed = {"scale": grid.spacing_mm_zyx, "units": ("mm", "mm", "mm")}
     ct = {
-        "name": f"CT {case.case_id}",
+        "name": f"CT {case.case_id}{'' if case.report.side_trusted else UNTRUSTED}",
         "rgb": False,
         "contrast_limits": (preset.lo, preset.hi),
-        "metadata": {"slider_range_hu": SLIDER_RANGE_HU},
+        "metadata": {
+            "slider_range_hu": SLIDER_RANGE_HU,
+            "geometry": case.report.level.value,
+            "warnings": [f"{w.level.value} {w.code}: {w.message}" for w in case.report.warnings],
+            "problems": dict(case.problems),
+        },
     }
     data: list[LayerData] = [(case.volume.display_zyx, {**ct, **placed}, "image")]
     names = {group: set(m.structures.values()) for group, m in case.label_maps.items()}

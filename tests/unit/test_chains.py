@@ -367,13 +367,13 @@ def test_what_the_reader_says_of_a_mask_stays_with_its_numbers():
     assert "voxel size in doubt" in last(reference_chain(asked, given)).caveats
 
 
-@pytest.mark.parametrize("code", ["mask_elsewhere", "mask_shape"])
+@pytest.mark.parametrize("code", ["mask_elsewhere", "mask_shape", "codes_zero"])
 def test_one_misplaced_mask_blocks_only_what_needs_it(code):
     warning = GeometryWarning(code, Level.RED, "colon.nii.gz lies elsewhere")
     report = GeometryReport((warning,))
-    given = case({"spleen": cm3_box(200, GRID), "colon": spot()}, on=GRID, report=report)
+    given = case({"spleen": cm3_box(200, GRID), "colon": spot()}, on=GRID)
     colon = replace(given.masks["colon"], warnings=(warning,))
-    given = replace(given, masks={**given.masks, "colon": colon})
+    given = replace(given, masks={**given.masks, "colon": colon}, report=report)
     spleen = reference_chain(question("splenomegaly detection", answer="No"), given)
     assert spleen.status is ChainStatus.AGREES
     asked = question("organ volume measurement", organ="colon", answer="0.0")
