@@ -34,7 +34,12 @@ NO_LETTERS = EdgeLetters()
 
 
 def edge_letters(viewer: napari.Viewer, layer: Any, grid: Grid) -> EdgeLetters:
-    """Return the patient directions at the edges of the canvas, for ``layer`` as it is drawn."""
+    """Return the patient directions at the edges of the canvas, for ``layer`` as it is drawn.
+
+    None while the viewer has fewer dimensions than the layer: it is losing its layers then.
+    """
+    if viewer.dims.ndim < layer.ndim:
+        return NO_LETTERS
     right_zyx, up_zyx = view_vectors(viewer, layer)
     return EdgeLetters(
         left=grid.direction_letters(-right_zyx),

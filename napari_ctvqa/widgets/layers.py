@@ -374,7 +374,10 @@ class CaseLayers:
             self._before_focus = (self.place, self.session.question)
         if self.plane != PLANES[0]:
             self.set_plane(PLANES[0])
-        self.go_to(0, focus.display_slice)
+        _, row, column = self._index_zyx()
+        if self.focused is not None:
+            row, column = _inside_on(self.focused, focus.display_slice) or (row, column)
+        self._move_to((focus.display_slice, row, column))
 
     def _return(self) -> None:
         """Return to where the reader was before the first focus, unless for another question."""
@@ -406,6 +409,21 @@ def _box_of(label_map: LabelMap, case: Case) -> BoxZYX:
         deep, high, wide = label_map.array_zyx.shape
         return slice(0, deep), slice(0, high), slice(0, wide)
     return _around(mask.region.box_zyx for mask in masks if mask is not None)
+
+
+def _inside_on(mask: Mask, index_z: int) -> tuple[int, int] | None:
+    """Return row and column of the mask's voxel nearest its middle on an axial slice.
+
+    The coronal and sagittal planes then run through the mask, too. None where it has no voxel.
+    """
+    box, crop = mask.region.box_zyx, mask.region.crop_zyx
+    if box is None or crop is None or not box[0].start <= index_z < box[0].stop:
+        return None
+    voxels = np.argwhere(crop[index_z - box[0].start])
+    if not len(voxels):
+        return None
+    row, column = voxels[np.argmin(((voxels - voxels.mean(axis=0)) ** 2).sum(axis=1))]
+    return int(row) + box[1].start, int(column) + box[2].start
 
 
 def _painted(masks: tuple[Mask, ...], box: BoxZYX) -> npt.NDArray[np.unsignedinteger]:

@@ -207,6 +207,13 @@ def test_focus_goes_to_its_slice_and_back_returns(session, layers):
     assert layers.focused is None
 
 
+def test_the_other_planes_run_through_the_focused_mask(session, layers):
+    session.update(case=phantom_case())
+    for structure, index in (("rod", 2), ("cube", 7), ("ball", 3)):
+        session.update(focus=MaskFocus(structure, index, 0))
+        assert whole(session.case.masks[structure])[layers.place.index_zyx]
+
+
 def test_another_question_about_the_case_stays_where_the_reader_is(session, layers):
     session.update(case=phantom_case(), question="first")
     layers.go_to(0, 1)

@@ -175,6 +175,8 @@ def test_letters_come_from_the_grid_not_from_the_name_of_the_plane():
         dims, scene = Dims, Scene
 
     class Layer:
+        ndim = 3
+
         @staticmethod
         def world_to_data(point):
             return point
@@ -380,6 +382,13 @@ def test_legend_counts_what_it_has_no_room_for(session, layers, overlays):
     session.update(case=case_of(*stored(np.zeros(shape, np.int16), (0, 1, 2), (False,) * 3), masks))
     assert len(overlays.view.notes.legend) + overlays.view.notes.hidden_rows == 12
     assert overlays.view.notes.hidden_rows == 4
+
+
+def test_losing_all_layers_in_3d_breaks_nothing(viewer, session, layers, overlays):
+    session.update(case=phantom_case())
+    viewer.dims.ndisplay = 3
+    viewer.layers.clear()
+    assert letters(overlays) == ("", "", "", "")
 
 
 def test_closing_leaves_nothing_on_the_canvas(viewer, session, layers, canvas):
