@@ -22,7 +22,7 @@ from napari_ctvqa.benchmarks._records import (
     read_only,
 )
 from napari_ctvqa.benchmarks._result_file import objects
-from napari_ctvqa.core.records import Prediction, Question, Reference, Run
+from napari_ctvqa.core.records import AnswerType, Prediction, Question, Reference, Run
 from napari_ctvqa.core.scoring import parse_options
 from napari_ctvqa.io.json_files import (
     Rows,
@@ -75,6 +75,18 @@ def _conversation_id(record: Mapping[str, Any], path: Path, index: int) -> str:
     return f"{path.stem}::{index}"
 
 
+def _stated(record: Mapping[str, Any], *keys: str) -> str:
+    """Return the first of these keys that a record has, itself or in its ``meta``."""
+    metas = [record[name] for name in ("meta", "metadata") if isinstance(record.get(name), dict)]
+    values = (of.get(key) for of in (record, *metas) for key in keys)
+    return next((as_text(value) for value in values if isinstance(value, str | int)), "")
+
+
+def _answer_type(subtype: str, answer: str) -> AnswerType:
+    known = subtypes().get(subtype.lower())
+    return known.answer_type if known else inferred_type(answer)
+
+
 def conversation_questions(name: str, path: Path) -> QuestionSet:
     """Read each conversation as a question: the user's text, the last answer as reference."""
     rows = _conversations(path)
@@ -82,7 +94,7 @@ def conversation_questions(name: str, path: Path) -> QuestionSet:
     for index, row in enumerate(rows.rows):
         turns = said(row.values["conversations"])
         asked = next((text for role, text in turns if role == "user"), "")
-        subtype = subtype_name(as_text(row.values.get("question_subtype")))
+        subtype = subtype_name(_stated(row.values, "question_subtype", "subtype"))
         known = subtypes().get(subtype.lower())
         table.add(
             _conversation_id(row.values, path, index), case_of(row.values, turns),
@@ -99,7 +111,8 @@ def conversation_questions(name: str, path: Path) -> QuestionSet:
         return Question(
             id=table.ids[row], case_id=table.cases[row], text=table.texts[row],
             reference=Reference(final, letter), options=options, stage=table.stages[row],
-            subtype=table.subtypes[row], answer_type=inferred_type(final), raw=read_only(record),
+            subtype=table.subtypes[row], answer_type=_answer_type(table.subtypes[row], final),
+            organ=_stated(record, "organ"), lesion=_stated(record, "lesion"), raw=read_only(record),
         )  # fmt: skip
 
     notes = {"reference": "The reference is the conversation's own last answer."}

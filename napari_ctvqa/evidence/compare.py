@@ -21,6 +21,13 @@ SAME_WITHIN = 0.01
 """Relative error up to which two measured values count as the same (sampling, rounding)."""
 
 
+_WRONG_ANSWERS = (
+    StepMatch.WRONG_VALUE,
+    StepMatch.OUTPUT_IGNORED,
+    StepMatch.KNOWLEDGE_NOT_USED,
+)
+
+
 def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainComparison:
     """Align two chains by kind, target and measure, in the reference's order.
 
@@ -47,7 +54,7 @@ def judged(model: EvidenceChain, comparison: ChainComparison) -> EvidenceChain:
     error = "" if last.relative_error is None else f"{100 * last.relative_error:.1f} % off"
     if last.match is StepMatch.SAME:
         return model.with_status(ChainStatus.AGREES)
-    if last.match in (StepMatch.WRONG_VALUE, StepMatch.OUTPUT_IGNORED):
+    if last.match in _WRONG_ANSWERS:
         reason = "; ".join(part for part in (last.note, error) if part)
         return model.with_status(ChainStatus.DIFFERS, reason)
     return model.with_status(ChainStatus.CANNOT_CHECK, last.note or model.reason)
@@ -184,7 +191,7 @@ def _half_digit(measure: str) -> float:
 def _answers(
     reference: EvidenceStep | None, model: EvidenceStep | None, rows: list[AlignedStep]
 ) -> AlignedStep:
-    """Compare the answers; an answer that the model's own numbers contradict ignores them."""
+    """Compare the answers; one that the model's own results contradict ignores what it knew."""
     if model is None:
         return AlignedStep(reference, None, StepMatch.MISSING)
     if reference is None:
@@ -193,10 +200,8 @@ def _answers(
         return AlignedStep(reference, model, StepMatch.MISSING, note=model.error)
     said = model.raw.get("numbers_say", "") if isinstance(model.raw, dict) else ""
     if said != "" and model.value is not None and not _equal(model.value, said):
-        note = f"its own numbers say {said}{_unit_mistake(model.value, said)}"
-        return AlignedStep(
-            reference, model, StepMatch.OUTPUT_IGNORED, _error(model, reference), note
-        )
+        match, note = _ignored(model.value, said, rows)
+        return AlignedStep(reference, model, match, _error(model, reference), note)
     if reference.value is None or reference.error:
         return AlignedStep(reference, model, StepMatch.UNKNOWN, note=reference.error)
     if model.value is None:
@@ -204,6 +209,26 @@ def _answers(
     same = _equal(model.value, _nearest_option(reference.value, model))
     match = StepMatch.SAME if same else StepMatch.WRONG_VALUE
     return AlignedStep(reference, model, match, _error(model, reference))
+
+
+def _ignored(
+    answer: float | str, said: float | str, rows: list[AlignedStep]
+) -> tuple[StepMatch, str]:
+    """Return what an answer against the model's own results left out, and why that is known.
+
+    Where the rule takes no knowledge, the results alone give the answer: it ignored them. Where it
+    does, the thresholds between results and answer were not used, whether it looked them up or not.
+    """
+    lookups = [row for row in rows if row.reference and row.reference.kind is StepKind.LOOKUP]
+    if not lookups:
+        note = f"its own numbers say {said}{_unit_mistake(answer, said)}"
+        return StepMatch.OUTPUT_IGNORED, note
+    topic = lookups[0].reference.target if lookups[0].reference else ""
+    found = any(row.match is StepMatch.SAME for row in lookups)
+    how = "which it looked up" if found else "which it did not look up"
+    return StepMatch.KNOWLEDGE_NOT_USED, (
+        f"by the knowledge on {topic}, {how}, its own numbers say {said}"
+    )
 
 
 def _nearest_option(value: float | str, model: EvidenceStep) -> float | str:

@@ -1,7 +1,13 @@
 import pytest
 
-from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind, StepMatch
-from napari_ctvqa.evidence.compare import compare_chains, relative_error
+from napari_ctvqa.core.chains import (
+    ChainStatus,
+    EvidenceChain,
+    EvidenceStep,
+    StepKind,
+    StepMatch,
+)
+from napari_ctvqa.evidence.compare import compare_chains, judged, relative_error
 
 S, M, K, C = StepKind.SEGMENT, StepKind.MEASURE, StepKind.LOOKUP, StepKind.CONCLUDE
 
@@ -116,10 +122,30 @@ def test_a_repeated_call_is_extra():
 
 
 def test_an_answer_against_its_own_numbers_ignores_them():
-    model = [*REFERENCE[:3], answer("severe", says="mild")]
-    matches, result = compared(REFERENCE, model)
-    assert matches == ["same", "same", "same", "output ignored"]
-    assert result.first_difference == 3 and "mild" in result.rows[3].note
+    reference = [*REFERENCE[:2], answer(400.0)]
+    model = [*REFERENCE[:2], answer(290.0, says=400.0)]
+    matches, result = compared(reference, model)
+    assert matches == ["same", "same", "output ignored"]
+    assert result.first_difference == 2 and "400.0" in result.rows[2].note
+
+
+@pytest.mark.parametrize(
+    ("looked_up", "how"), [(True, "which it looked up"), (False, "which it did not look up")]
+)
+def test_an_answer_against_number_and_threshold_did_not_use_the_knowledge(looked_up, how):
+    steps = REFERENCE[:3] if looked_up else REFERENCE[:2]
+    matches, result = compared(REFERENCE, [*steps, answer("severe", says="mild")])
+    assert matches[-1] == "knowledge not used"
+    assert result.rows[-1].note == f"by the knowledge on grade, {how}, its own numbers say mild"
+    assert result.first_difference == (3 if looked_up else 2)
+    judged_chain = judged(EvidenceChain("q", "m", tuple(steps)), result)
+    assert judged_chain.status is ChainStatus.DIFFERS
+
+
+def test_knowledge_that_was_used_on_wrong_numbers_is_not_called_unused():
+    model = [segment("spleen"), measure("spleen", 600.0), lookup("grade"),
+             answer("moderate", says="moderate")]  # fmt: skip
+    assert compared(REFERENCE, model)[0][-1] == "wrong value"
 
 
 def test_an_answer_that_follows_from_wrong_numbers_is_not_called_ignoring():
