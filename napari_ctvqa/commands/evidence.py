@@ -12,6 +12,7 @@ from napari_ctvqa.commands._questions import (
     add_path_arguments,
     open_questions,
 )
+from napari_ctvqa.core.answers import with_unit
 from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.question_checks import (
     asked_twice,
@@ -150,9 +151,9 @@ def _text(question: Question, chain: EvidenceChain, case: Case, flags: tuple[str
 
 
 def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
-    value = "" if step["value"] is None else f" = {_value(step['value'])} {step['unit']}".rstrip()
+    value = "" if step["value"] is None else f"= {with_unit(_value(step['value']), step['unit'])}"
     what = " ".join(part for part in (step["kind"], step["target"], step["measure"]) if part)
-    lines = [f"{number}. {what}{one_line(value) and f' {one_line(value)}'}"]
+    lines = [f"{number}. {what} {one_line(value)}".rstrip()]
     source = f" ({step['source']})" if step["source"] else ""
     if step["rule"] or source:
         assumed = ", assumed" if step["assumed"] else ""
