@@ -62,7 +62,7 @@ class Understood:
     of one side). ``largest`` means the largest lesion alone; ``negated`` that "yes" means absence;
     ``smaller`` that the smaller of two is asked for. ``listed`` are the structures gone through
     (compared, added up, looked at). ``variant`` is the rule's variant that the text asks for.
-    ``by_name`` means that the state or the side is to be named: a bare yes, no or side says nothing.
+    ``by_name`` means that a state or side is to be named: a bare yes, no or side says nothing.
     ``problem`` is the sentence that says why the question cannot be worked on, empty when it can.
     """
 
