@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core import names
-from napari_ctvqa.core.conclusions import Conclusion, Value, conclude, labels_of
+from napari_ctvqa.core.conclusions import Conclusion, Value, conclude
+from napari_ctvqa.core.meanings import direction_in, plain_label, turned
+from napari_ctvqa.core.quantities import choose
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Option
 from napari_ctvqa.core.rules import Rule, Variant, label_words, phrase
 from napari_ctvqa.core.understanding import Understood, organs_in_order, parts_in
@@ -16,9 +18,10 @@ from napari_ctvqa.core.understanding import Understood, organs_in_order, parts_i
 if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question
 
-_NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
 _OPPOSITE = {"yes": "no", "no": "yes", "left": "right", "right": "left", "same": "same"}
-_FIRST = re.compile(r"\W*(yes|no)\b")
+_WORDS = re.compile(r"[a-z0-9]+")
+_DENIED = re.compile(r"\b(?:not|no(?! difference)|never)\b")
+_TURNING = re.compile(r"\b(?:not|no|none|neither|nor|never|without|except|other|but)\b")
 _NOTHING = Understood()
 
 
@@ -41,9 +44,12 @@ def as_asked(conclusion: Conclusion, understood: Understood) -> Conclusion:
         return replace(conclusion, label=_OPPOSITE[label])
     if understood.smaller and label in ("left", "right"):
         return replace(conclusion, label=_OPPOSITE[label])
-    if understood.smaller and label in understood.answers and len(understood.answers) == 2:
-        other = next(answer for answer in understood.answers if answer != label)
-        return replace(conclusion, label=other)
+    if understood.smaller and label in understood.answers:
+        others = [answer for answer in understood.answers if answer != label]
+        if len(others) == 1:
+            return replace(conclusion, label=others[0])
+        problem = "the rule names the largest of several, the question asks for the smallest"
+        return replace(conclusion, label="", problem=problem)
     return conclusion
 
 
@@ -70,6 +76,8 @@ def answer_for(
     if conclusion.label:
         option = option_meaning(conclusion.label, rule, question.options, understood)
         binary = rule.answer_type is AnswerType.BINARY
+        if understood.by_name and (binary or option is None):
+            return Answer(problem="it asks for the state by name, which is not understood")
         words = answer_phrase(conclusion.label, rule)
         return Answer(option.text if option and not binary else words)
     if conclusion.value is None:
@@ -104,17 +112,10 @@ def _letter_for(
         return Answer(problem=f"no option means {answer_phrase(conclusion.label, rule)!r}")
     if conclusion.value is None:
         return Answer(problem="the rule gives no number")
-    numbers = [(option, number_in(option.text)) for option in options]
-    read = [(option, number) for option, number in numbers if number is not None]
-    if not read:
-        return Answer(problem="no option holds a number")
-    wanted = number_text(conclusion.value, conclusion.decimals)
-    best, number = min(read, key=lambda pair: abs(pair[1] - float(wanted)))
-    unit = conclusion.unit
-    if abs(number - float(wanted)) < 0.5 * 10.0**-conclusion.decimals:
-        return Answer(best.letter)
-    nearest = f"{best.letter} ({best.text}) is the nearest"
-    return Answer(best.letter, note=f"no option equals {with_unit(wanted, unit)}: {nearest}")
+    shown = with_unit(number_text(conclusion.value, conclusion.decimals), conclusion.unit)
+    allowed = rule.allowed(conclusion.value, conclusion.decimals)
+    chosen = choose(conclusion.value, shown, conclusion.unit, options, allowed)
+    return Answer(chosen.letter, chosen.note, chosen.problem)
 
 
 def option_meaning(
@@ -126,58 +127,46 @@ def option_meaning(
 
 
 def label_in(text: str, rule: Rule, understood: Understood = _NOTHING) -> str:
-    """Return the label of the rule that a text means; empty for none or several.
+    """Return the label of the rule that a text means, as the question asks; empty if not plain.
 
-    The label with the longest matching phrase wins ("not enlarged" over "enlarged"); a text that
-    begins with yes or no means that where the rule knows them. Where answers are structures, those
-    of the question are looked for.
+    Where answers are structures, those of the question are looked for.
     """
-    lowered = " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
     if rule.labels_are_structures:
-        return _structures_label(text, lowered, rule, understood)
-    labels = labels_of(rule)
-    begins = _FIRST.match(lowered)
-    if begins and begins[1] in labels:
-        return begins[1]
-    if "same" in labels:
-        return _side_in(lowered)
-    lengths = {label: _longest(label, lowered) for label in labels}
-    best = max(lengths.values(), default=0)
-    winners = [label for label, length in lengths.items() if length == best]
-    return winners[0] if best and len(winners) == 1 else ""
+        return _structures_label(text, rule, understood)
+    return plain_label(
+        text,
+        rule,
+        negated=understood.negated,
+        smaller=understood.smaller,
+        by_name=understood.by_name,
+    )
 
 
-def _structures_label(text: str, lowered: str, rule: Rule, understood: Understood) -> str:
+def _structures_label(text: str, rule: Rule, understood: Understood) -> str:
     """Return the structures that a text names, of those that can be the answer, joined by +."""
     possible = understood.answers
     comparing = rule.how == "compare"
     organ = names.organ_of(possible[0]) if possible else ""
-    named = parts_in(text, organ) if organ else organs_in_order(text)
+    subject = text.partition(" than ")[0] if comparing else text
+    named = parts_in(subject, organ) if organ else organs_in_order(subject)
     found = [structure for structure in possible if structure in named]
-    if comparing:
-        if len(found) == 1:
-            return found[0]
-        return "same" if _longest("same", lowered) else ""
-    if len(named) > len(found):
+    lowered = " ".join(_WORDS.findall(text.casefold()))
+    if not comparing:
+        return "+".join(found) if len(named) == len(found) and not _TURNING.search(lowered) else ""
+    if _longest("same", lowered):
+        return "same" if not _DENIED.search(lowered) and len(found) != 1 else ""
+    if len(found) != 1 or _TURNING.search(lowered):
         return ""
-    return "+".join(found)
+    return turned(
+        found[0],
+        direction_in(text),
+        possible,
+        smaller=understood.smaller,
+        by_name=understood.by_name,
+    )
 
 
 def _longest(label: str, text: str) -> int:
     """Return the length of the longest phrase of a label that stands in a text as words."""
     found = (words for words in label_words(label) if re.search(rf"\b{re.escape(words)}\b", text))
     return max((len(words) for words in found), default=0)
-
-
-def _side_in(text: str) -> str:
-    """Return left, right or same as a text means it; a text with both sides means neither."""
-    if _longest("same", text):
-        return "same"
-    sides = [side for side in ("left", "right") if _longest(side, text)]
-    return sides[0] if len(sides) == 1 else ""
-
-
-def number_in(text: str) -> float | None:
-    """Return the first number of a text, thousands separators understood; None without one."""
-    found = _NUMBER.search(text)
-    return float(found[0].replace(",", "")) if found else None

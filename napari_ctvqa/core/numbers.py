@@ -14,29 +14,61 @@ from napari_ctvqa.core.records import Reading
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_UNITS: dict[str, tuple[str, float]] = {
-    "cm³": ("volume", 1.0), "cm3": ("volume", 1.0), "cm^3": ("volume", 1.0), "cc": ("volume", 1.0),
-    "ccm": ("volume", 1.0), "ml": ("volume", 1.0), "milliliter": ("volume", 1.0),
-    "milliliters": ("volume", 1.0), "cubic centimeter": ("volume", 1.0),
-    "cubic centimeters": ("volume", 1.0), "cubic centimetres": ("volume", 1.0),
-    "mm³": ("volume", 1e-3), "mm3": ("volume", 1e-3), "mm^3": ("volume", 1e-3),
-    "l": ("volume", 1e3), "liter": ("volume", 1e3), "liters": ("volume", 1e3),
-    "litres": ("volume", 1e3), "dm³": ("volume", 1e3),
-    "cm": ("length", 1.0), "centimeter": ("length", 1.0), "centimeters": ("length", 1.0),
-    "mm": ("length", 0.1), "millimeter": ("length", 0.1), "millimeters": ("length", 0.1),
-    "hu": ("attenuation", 1.0), "hounsfield units": ("attenuation", 1.0),
-    "hounsfield unit": ("attenuation", 1.0),
-    "%": ("percent", 1.0), "percent": ("percent", 1.0), "per cent": ("percent", 1.0),
-}  # fmt: skip
-_UNIT_WORDS = "|".join(re.escape(u) for u in sorted(_UNITS, key=len, reverse=True))
-_DIGITS = (
+_VOLUMES_CM3 = {
+    1.0: "cm³ cm3 cm^3 cc ccm ml milliliter milliliters millilitre millilitres|cubic centimeter"
+    "|cubic centimeters|cubic centimetre|cubic centimetres",
+    1e-3: "mm³ mm3 mm^3 µl μl ul microliter microliters|cubic millimeter|cubic millimeters"
+    "|cubic millimetre|cubic millimetres",
+    10.0: "cl centiliter centiliters centilitre centilitres",
+    1e2: "dl deciliter deciliters decilitre decilitres",
+    1e3: "l liter liters litre litres dm³ dm3 dm^3|cubic decimeter|cubic decimeters",
+    1e6: "m³ m3 m^3|cubic meter|cubic meters|cubic metre|cubic metres",
+    16.387064: "in³ in3 in^3|cubic inch|cubic inches",
+}
+_LENGTHS_CM = {
+    1.0: "cm centimeter centimeters centimetre centimetres",
+    0.1: "mm millimeter millimeters millimetre millimetres",
+    1e-4: "µm μm um micron microns micrometer micrometers micrometre micrometres",
+    10.0: "dm decimeter decimeters decimetre decimetres",
+    1e2: "m meter meters metre metres",
+    2.54: "inch inches",
+    30.48: "foot feet",
+}
+_OTHERS = {
+    "area": "cm² cm2 cm^2 mm² mm2 mm^2",
+    "weight": "kg g mg kilogram kilograms gram grams milligram milligrams",
+    "density": "mg/ml g/ml g/cm³ g/cm3 kg/m3",
+    "time": "years year months month weeks week days day hours hour minutes minute",
+    "voxels": "voxel voxels pixel pixels",
+}
+
+
+def _named(kind: str, factors: dict[float, str]) -> dict[str, tuple[str, float]]:
+    """Return kind and factor by unit; words between bars are one name, else each word is one."""
+    found = {}
+    for factor, words in factors.items():
+        single, *phrases = words.split("|")
+        found.update(dict.fromkeys((*single.split(), *phrases), (kind, factor)))
+    return found
+
+
+UNITS_BY_NAME: dict[str, tuple[str, float]] = {
+    **_named("volume", _VOLUMES_CM3),
+    **_named("length", _LENGTHS_CM),
+    **_named("attenuation", {1.0: "hu|hounsfield units|hounsfield unit"}),
+    **_named("percent", {1.0: "% percent|per cent"}),
+    **{name: value for k, v in _OTHERS.items() for name, value in _named(k, {1.0: v}).items()},
+}
+"""Kind and factor of every unit that is understood; the factors of a kind relate exactly."""
+_UNIT_WORDS = "|".join(re.escape(u) for u in sorted(UNITS_BY_NAME, key=len, reverse=True))
+DIGITS = (
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?"  # 1,234.5
     r"|\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+(?!\d)(?:[.,]\d+)?"  # 1 234.5
     r"|\d{1,3}(?:\.\d{3})+,\d+"  # 1.234,5
     r"|\d+(?:[.,]\d+)?|\.\d+"
 )
 _NUMBER = re.compile(
-    rf"(?<![\w.,])([-+−]?(?:{_DIGITS}))"
+    rf"(?<![\w.,])([-+−]?(?:{DIGITS}))"
     r"(?:[eE]([-+]?\d{1,3})|\s*[×x*]\s*10\s*\^?\s*\{?([-−+]?\d{1,3})\}?)?"
     rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³])",
     re.IGNORECASE,
@@ -61,7 +93,7 @@ _RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|[×x*])\s*\.?\d", re.IGNORECASE)
 _BEFORE_RANGE = re.compile(
     r"\d\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE
 )
-_NAMED = re.compile(
+_NUMBERED = re.compile(
     r"\b(?:segments?|slices?|grade|stage|figure|fig|step|level|phase|class|type|no|image)\.?\s*#?\Z",
     re.IGNORECASE,
 )
@@ -129,8 +161,8 @@ def _choose(numbers: list[_Number], body: str, unit: str) -> tuple[_Number | Non
     first = [n for n in numbers if n.start < (ends.start() if ends else len(body))]
     if numbers[0].start == 0 and len(first) == 1:
         return numbers[0], "begins with it"
-    dimension = _UNITS.get(unit.lower(), ("", 1.0))[0]
-    fitting = [n for n in numbers if dimension and _UNITS.get(n.unit, ("",))[0] == dimension]
+    dimension = UNITS_BY_NAME.get(unit.lower(), ("", 1.0))[0]
+    fitting = [n for n in numbers if dimension and UNITS_BY_NAME.get(n.unit, ("",))[0] == dimension]
     if len({(n.value, n.unit) for n in fitting}) == 1:
         return fitting[0], "the only number with a fitting unit"
     return None, "names several numbers"
@@ -139,8 +171,8 @@ def _choose(numbers: list[_Number], body: str, unit: str) -> tuple[_Number | Non
 def _in_unit(number: _Number, unit: str, how: str) -> Reading:
     if not unit or not number.unit:
         return Reading(f"{number.value:.10g}", how)
-    wanted, wanted_factor = _UNITS.get(unit.lower(), ("", 1.0))
-    stated, factor = _UNITS[number.unit]
+    wanted, wanted_factor = UNITS_BY_NAME.get(unit.lower(), ("", 1.0))
+    stated, factor = UNITS_BY_NAME[number.unit]
     if wanted != stated:
         return Reading("", f"is in {number.unit}, {unit} was asked")
     value = number.value * factor / wanted_factor
@@ -155,18 +187,26 @@ def _numbers(body: str) -> Iterator[_Number]:
         at = match.start()
         before = body[max(0, match.start() - _AROUND) : match.start()]
         after = body[match.end() : match.end() + _AROUND]
-        if _NAMED.search(before) or _BOUND.search(before) or _BEFORE_RANGE.search(before):
+        if _NUMBERED.search(before) or _BOUND.search(before) or _BEFORE_RANGE.search(before):
             continue
         if _RANGE.match(after) or (before[-1:] == "/" or after[:1] == "/"):
             continue
-        value = _value(match[1], match[2] or match[3] or "")
+        value = value_of(match[1], match[2] or match[3] or "")
         if not math.isfinite(value):
             continue
         aside = opened > 0 and before.strip() != "("
         yield _Number(value, (match[4] or "").lower(), match.start(), match.end(), aside)
 
 
-def _value(digits: str, exponent: str) -> float:
+def decimals_of(digits: str) -> int:
+    """Return how many digits a number's text has after its decimal point (or comma)."""
+    grouped = re.fullmatch(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+", digits)
+    after = re.search(r"[.,](\d+)\Z", digits)
+    return 0 if grouped or after is None else len(after[1])
+
+
+def value_of(digits: str, exponent: str = "") -> float:
+    """Return the number that digits (``"1,234.5"``, ``"9,0"``, ``"−3"``) and an exponent are."""
     digits = re.sub(r"[\s'’]", "", digits.replace("−", "-"))
     sign = -1.0 if digits.startswith("-") else 1.0
     digits = digits.lstrip("+-")

@@ -12,11 +12,11 @@ import numpy as np
 from napari_ctvqa.core.answers import (
     answer_phrase,
     label_in,
-    number_in,
     number_text,
     with_unit,
 )
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.quantities import quantity_in, value_in
 from napari_ctvqa.core.understanding import Understood
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _unlike(option: str, answer: str) -> bool:
     """Return whether an option and the free-form answer plainly say different things."""
     both = (option, answer)
     if all(_NUMBER_ONLY.fullmatch(text) for text in both):
-        return number_in(option) != number_in(answer)
+        return value_in(option, "") != value_in(answer, "")
     words = [said(text) for text in both]
     return bool(words[0] and words[1]) and words[0] not in words[1] and words[1] not in words[0]
 
@@ -144,9 +144,10 @@ def option_flags(
         holding = [letter for letter, label in meant.items() if label == conclusion.label]
         return _flagged(holding, any(meant.values()), answer_phrase(conclusion.label, rule))
     value = conclusion.value
-    numbers = {o.letter: number_in(o.text) for o in question.options}
-    read = {letter: number for letter, number in numbers.items() if number is not None}
-    if value is None or not read:
+    amounts = {o.letter: quantity_in(o.text, conclusion.unit) for o in question.options}
+    known = [amount for amount in amounts.values() if amount is not None]
+    read = {key: amount.low for key, amount in amounts.items() if amount and amount.is_number}
+    if value is None or len(read) != len(known) or not read:
         return ()
     nearest = min(read.values(), key=lambda number: abs(number - value))
     half: float = 0.5 * 10.0**-conclusion.decimals

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa._resources import resource_path
+from napari_ctvqa.core import names
 from napari_ctvqa.core.rules import normal_subtype
 
 if TYPE_CHECKING:
@@ -136,11 +137,12 @@ def read_wording(text: str, rule: Rule, organ_names: Iterable[str]) -> Wording:
     said = _SEGMENTS.sub(" segment ", _ASIDES.sub(" ", said))
     groups = _groups_of(rule.subtype)
     sense = Wording()
-    if "exists" in groups:
+    asked = asks_for(rule)
+    if asked == "presence":
         sense, said = _presence(said)
-    elif "enlargement" in groups and rule.how == "above":
+    elif asked == "size":
         sense, said = _size(said, spleen=rule.subtype.startswith("splenomegaly"))
-    elif rule.how == "compare":
+    elif asked == "direction":
         sense = _direction(said)
     if sense.problem:
         return sense
@@ -148,6 +150,37 @@ def read_wording(text: str, rule: Rule, organ_names: Iterable[str]) -> Wording:
     problem = problem or _opening(said, rule) or _order(said, groups) or _mean_of_what(said)
     problem = problem or _unknown(said, rule, organ_names)
     return Wording(sense.negated, sense.smaller, largest, sense.by_name, problem)
+
+
+def asks_for(rule: Rule) -> str:
+    """Return what a rule's question may turn round: presence, size or direction; else nothing."""
+    groups = _groups_of(rule.subtype)
+    if rule.how == "exists":
+        return "presence"
+    if rule.how == "above" and "enlargement" in groups:
+        return "size"
+    return "direction" if rule.how == "compare" else ""
+
+
+def size_words(text: str) -> str:
+    """Return a text with its phrases for enlarged and for normal put as these two words."""
+    return _NORMAL.sub(" normal ", _ENLARGED.sub(" enlarged ", text))
+
+
+def harmless_words(rule: Rule) -> frozenset[str]:
+    """Return the words that change nothing in a text about a rule's subtype, organs included."""
+    return _vocabulary(normal_subtype(rule.subtype)) | _organ_words()
+
+
+@cache
+def _organ_words() -> frozenset[str]:
+    rows = names.table().structures.values()
+    return frozenset(
+        word
+        for row in rows
+        if not row.lesion
+        for word in _TOKEN.findall(f"{row.name} {row.label}".replace("_", " ").casefold())
+    ) - {"left", "right"}
 
 
 def _presence(said: str) -> tuple[Wording, str]:

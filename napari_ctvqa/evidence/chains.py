@@ -11,7 +11,6 @@ from napari_ctvqa.core.answers import (
     answer_phrase,
     concluded,
     label_in,
-    number_in,
     number_text,
     with_unit,
 )
@@ -33,6 +32,7 @@ from napari_ctvqa.core.plans import (
     undecided,
     wanted_structures,
 )
+from napari_ctvqa.core.quantities import quantity_in, value_in
 from napari_ctvqa.core.question_checks import option_flags, stated_text
 from napari_ctvqa.core.rules import Rule, Variant, measure_named, rule_for, source_text
 from napari_ctvqa.core.understanding import Understood, understand
@@ -254,9 +254,14 @@ def judge(
 
 
 def _judge_number(conclusion: Conclusion, rule: Rule, stated: str) -> tuple[ChainStatus, str]:
-    number = number_in(stated)
-    if number is None or conclusion.value is None:
+    quantity = quantity_in(stated, conclusion.unit)
+    if quantity is None or conclusion.value is None:
         return ChainStatus.CANNOT_CHECK, f"the stated reference {stated!r} is no number"
+    if not quantity.is_number:
+        if quantity.holds(conclusion.value):
+            return ChainStatus.AGREES, ""
+        return ChainStatus.DIFFERS, f"recomputed {shown(conclusion, rule)}, stated {stated}"
+    number = quantity.low
     apart = conclusion.value - number
     if abs(apart) <= rule.allowed(number, conclusion.decimals):
         return ChainStatus.AGREES, ""
@@ -269,7 +274,7 @@ def differences(
     conclusion: Conclusion, rule: Rule, question: Question
 ) -> tuple[float | None, float | None]:
     """Return recomputed minus stated, and that as a part of the stated value; None for labels."""
-    number = None if conclusion.label else number_in(stated_text(question))
+    number = None if conclusion.label else value_in(stated_text(question), conclusion.unit)
     if number is None or conclusion.value is None:
         return None, None
     apart = conclusion.value - number

@@ -244,7 +244,10 @@ def _unit_mistake(answer: float | str, own: float | str) -> str:
     """Return a remark where an answer is a power of ten away from the model's own number."""
     if not (isinstance(answer, float) and isinstance(own, float)) or answer * own <= 0:
         return ""
-    power = round(math.log10(answer / own))
+    ratio = answer / own
+    if not 0 < ratio < math.inf:
+        return ""
+    power = round(math.log10(ratio))
     if power == 0 or abs(answer / own / 10.0**power - 1) > SAME_WITHIN:
         return ""
     times = f"{10**power:,} times as much" if power > 0 else f"1/{10**-power:,} of it"

@@ -7,12 +7,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.answers import answer_phrase, concluded, label_in, number_in, with_unit
+from napari_ctvqa.core.answers import answer_phrase, concluded, label_in, with_unit
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.knowledge import near
+from napari_ctvqa.core.meanings import spoken_label
 from napari_ctvqa.core.measure import UNITS
+from napari_ctvqa.core.numbers import UNITS_BY_NAME
 from napari_ctvqa.core.plans import PlanStep, chosen_variant, counts_for, plan
+from napari_ctvqa.core.quantities import value_in
 from napari_ctvqa.core.reading import read_letter, read_number, strip_think
+from napari_ctvqa.core.records import AnswerType
 from napari_ctvqa.core.rules import Rule, is_measure, measure_named, rule_for
 from napari_ctvqa.core.selections import Selection, selection
 from napari_ctvqa.core.targets import resolve, structures_for
@@ -126,7 +130,7 @@ def _content(content: Any) -> Any:
     if isinstance(content, str) and len(content) <= _TEXT_LIMIT:
         try:
             return json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deep to be a result
             return content
     return content
 
@@ -135,14 +139,22 @@ def _error_in(content: Any) -> str:
     if not isinstance(content, Mapping):
         return ""
     if content.get("error"):
-        return str(content["error"])[:500]
+        return _text(content["error"])[:500]
     empty = any(_is_number(content.get(key)) for key in _VOXEL_KEYS)
     return "no mask found" if content.get("mask_found") is False and not empty else ""
 
 
 def _caveats(content: Any) -> tuple[str, ...]:
     listed = content.get("caveats") if isinstance(content, Mapping) else None
-    return tuple(str(item) for item in listed) if isinstance(listed, list) else ()
+    return tuple(_text(item) for item in listed) if isinstance(listed, list) else ()
+
+
+def _text(value: Any) -> str:
+    """Return JSON data as text; a number too long, or data nested too deep, is not shown."""
+    try:
+        return str(value)
+    except (ValueError, RecursionError):
+        return "(too long or too deep to be shown)"
 
 
 def _first_text(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> str:
@@ -192,7 +204,12 @@ def _unit_of(measure: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond what a float holds
+        return False
 
 
 def _looked_up(
@@ -218,7 +235,7 @@ def _looked_up(
 def _first_result(content: Any) -> tuple[str, str]:
     results = content.get("results") if isinstance(content, Mapping) else None
     if isinstance(results, list) and results and isinstance(results[0], Mapping):
-        return str(results[0].get("text", ""))[:2000], str(results[0].get("source", ""))
+        return _text(results[0].get("text", ""))[:2000], _text(results[0].get("source", ""))
     return (content[:2000], "") if isinstance(content, str) else ("", "")
 
 
@@ -236,7 +253,7 @@ def _conclusion(
     understood = understand(question, rule) if rule else Understood()
     value, unit, read = _read(question, prediction.raw_text, rule, understood)
     raw["read"] = read
-    raw["options"] = options = _bound_to(question, value)
+    raw["options"] = options = _bound_to(question, value, unit)
     if rule is not None:
         raw["numbers_say"] = _numbers_say(rule, understood, steps, options)
     target = understood.structure
@@ -262,7 +279,13 @@ def _read(
         if option is not None:
             value, unit, _ = _value_of(option.text, rule, understood)
             return value, unit, f"{option.letter}: {option.text}"
-    return _value_of(said, rule, understood)
+    spoken = _value_of(said, rule, understood)
+    if rule is None or spoken[0] is not None:
+        return spoken
+    label = spoken_label(said, rule, question.text) if rule.labels else ""
+    if not label or (understood.by_name and rule.answer_type is AnswerType.BINARY):
+        return spoken
+    return label, "", answer_phrase(label, rule)
 
 
 def _value_of(
@@ -305,9 +328,9 @@ def _numbers_say(
     return "" if shown is None else shown
 
 
-def _bound_to(question: Question, value: float | str | None) -> list[float]:
+def _bound_to(question: Question, value: float | str | None, unit: str) -> list[float]:
     """Return the options' numbers where the answer is one of them; free answers are not bound."""
-    found = [number_in(option.text) for option in question.options]
+    found = [value_in(option.text, unit) for option in question.options]
     numbers = [number for number in found if number is not None]
     return numbers if len(numbers) == len(found) and value in numbers else []
 
@@ -317,7 +340,7 @@ def _value_for(item: PlanStep, steps: tuple[EvidenceStep, ...]) -> float | str |
     wanted = selection(item.target)
     able = structures_for(wanted.structure)
     found = [
-        step.value
+        _in_own_unit(step)
         for step in steps
         if step.kind is item.kind
         and step.measure == item.measure
@@ -326,6 +349,21 @@ def _value_for(item: PlanStep, steps: tuple[EvidenceStep, ...]) -> float | str |
     ]
     values = [value for value in found if isinstance(value, float | str)]
     return values[-1] if values else None
+
+
+def _in_own_unit(step: EvidenceStep) -> float | str | None:
+    """Return a step's value in the unit of its measure, exactly converted; None where it cannot be.
+
+    What a rule concludes holds for that unit only.
+    """
+    wanted = _unit_of(step.measure)
+    if not isinstance(step.value, float) or step.unit == wanted or not step.unit:
+        return step.value
+    here = UNITS_BY_NAME.get(step.unit.casefold())
+    there = UNITS_BY_NAME.get(wanted.casefold())
+    if here is None or there is None or here[0] != there[0]:
+        return None
+    return float(f"{step.value * here[1] / there[1]:.12g}")
 
 
 def _same_selection(target: str, wanted: Selection, able: tuple[str, ...]) -> bool:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from evidence_cases import case, cm3_box, grid, question
@@ -6,6 +7,7 @@ from evidence_cases import case, cm3_box, grid, question
 from napari_ctvqa.core.chains import StepKind
 from napari_ctvqa.core.records import Prediction, ToolCall, ToolResult, Trace, Turn
 from napari_ctvqa.evidence.chains import prediction_chain
+from napari_ctvqa.evidence.compare import compare_chains
 
 ON = grid((60, 60, 60), (1.0, 1.0, 1.0))
 CASE = case({"kidney_left": cm3_box(50, ON), "liver_lesion": cm3_box(5, ON)}, on=ON)
@@ -208,3 +210,87 @@ def test_caveats_of_a_tool_stay_with_its_step():
     result = {"value": 1.0, "caveats": ["cut", 5]}
     step = chain(called("measure", result, target="liver", measurement_type="volume_cm3")).steps[0]
     assert step.caveats == ("cut", "5")
+
+
+# ------------------------------------------------------------------------- units of tools
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(150_000.0, "mm3"), (0.15, "L"), (150.0, "mL"), (150.0, "cm3"), (150.0, None), (1.5, "dl")],
+)
+def test_what_the_models_numbers_say_is_in_the_rules_unit(value, unit):
+    free = replace(VOLUME, options=())
+    content = {"value": value, "unit": unit} if unit else {"value": value}
+    made = chain(
+        called("measure", content, target="kidney_left", measurement_type="volume_cm3"),
+        text="150.0",
+        asked=free,
+    )
+    assert made.steps[-1].raw["numbers_say"] == 150.0
+    assert made.steps[0].value == value, "the tool's own number stays as it said it"
+
+
+@pytest.mark.parametrize("unit", ["cm", "HU", "furlongs", "voxels"])
+def test_a_tools_number_in_a_unit_of_another_kind_says_nothing(unit):
+    made = chain(
+        called(
+            "measure",
+            {"value": 150.0, "unit": unit},
+            target="kidney_left",
+            measurement_type="volume_cm3",
+        ),
+        text="150.0",
+        asked=replace(VOLUME, options=()),
+    )
+    assert made.steps[-1].raw["numbers_say"] == ""
+
+
+# ------------------------------------------------------------------------- hostile results
+
+
+def _nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"value": 10**400},
+        {"value": -(10**400), "unit": "cm3"},
+        10**400,
+        "[" * 50_000,
+        '{"a":' * 20_000,
+        "9" * 5_000,
+        '{"value": 1e999}',
+        {"error": _nested(100_000)},
+        {"error": 10**5_000},
+        {"caveats": [_nested(100_000), 10**5_000]},
+        {"results": [{"text": _nested(100_000), "source": 10**5_000}]},
+        {"value": float("nan")},
+        {"value": True},
+        {"unit": ["cm3"], "value": 150.0},
+        {"unit": _nested(100_000), "value": 150.0},
+    ],
+    ids=range(15),
+)
+@pytest.mark.parametrize("tool", ["measure", "segment_organ", "lookup_medical_knowledge", "other"])
+def test_a_hostile_tool_result_costs_its_own_value_only(content, tool):
+    good = called("measure", {"value": 150.0}, target="kidney_left", measurement_type="volume_cm3")
+    bad = called(tool, content, target="kidney_left", measurement_type="mean_hu", query="x")
+    made = chain(bad, good, text="A")
+    assert len(made.steps) == 3
+    assert made.steps[1].value == 150.0
+    assert compare_chains(made, made).rows
+
+
+def test_numbers_that_are_too_far_apart_for_a_ratio_are_only_different():
+    made = chain(
+        called("measure", {"value": 1e-200}, target="kidney_left", measurement_type="volume_cm3"),
+        text="1e200",
+        asked=replace(VOLUME, options=()),
+    )
+    assert compare_chains(made, made).rows
