@@ -42,6 +42,8 @@ class Structure:
     """Structures that this one is the union of, where it has no mask of its own."""
     divisions: tuple[str, ...] = ()
     """Where in an organ a lesion can lie; the organ has a mask of its own."""
+    kinds: tuple[str, ...] = ()
+    """For a lesion: narrower ones that it holds (a tumour holds adenocarcinomas)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ def parts_of(structure: str) -> tuple[str, ...]:
     """Return what a structure is the union of: kidney -> (kidney_left, kidney_right)."""
     row = _find(structure)
     return row.parts if row is not None else ()
+
+
+def kinds_of(lesion: str) -> tuple[str, ...]:
+    """Return the lesions that are each one of this kind: a tumour's adenocarcinomas."""
+    row = _find(lesion)
+    return row.kinds if row is not None else ()
 
 
 def divisions_of(structure: str) -> tuple[str, ...]:

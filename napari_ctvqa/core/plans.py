@@ -12,6 +12,7 @@ from napari_ctvqa.core.rules import Rule, StepTemplate, Variant, lesion_classes,
 from napari_ctvqa.core.selections import Selection, organ_and_parts, selection
 from napari_ctvqa.core.targets import (
     Resolved,
+    evidence_for,
     lesions_of,
     resolve_structure,
     sides_of,
@@ -145,6 +146,7 @@ def _masks_of(step: PlanStep) -> Iterator[str]:
     for target in (step.target, *filter(None, step.other.split("+"))):
         wanted = selection(target)
         yield from structures_for(wanted.structure)
+        yield from evidence_for(wanted.structure)
         yield from _places_of(wanted)
     if step.measure in NEEDS_PARTS:
         yield from names.divisions_of(names.parent_of(selection(step.target).structure))

@@ -13,7 +13,7 @@ from napari_ctvqa.core.rules import lesion_classes
 from napari_ctvqa.core.selections import Selection, choose, selected_mask, selection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from napari_ctvqa.core.cases import Case, Mask
 
@@ -120,32 +120,97 @@ def resolve(case: Case, target: str, part_rule: str = OVER_TENTH) -> Resolved:
 def resolve_structure(case: Case, target: str) -> Resolved:
     """Find the masks that stand for one structure.
 
-    A structure without a mask file is *missing*, never empty. Any lesion of an organ is the union
+    A structure without a mask file is *missing*, never empty; so is one whose own file could not
+    be read or is contradicted by another of the same structure. Any lesion of an organ is the union
     of its lesion mask and the masks of its kinds; a wider mask that stands in for a kind says so.
+    "None" only follows from an empty mask while no mask of a part or a kind says otherwise.
     """
     target = names.canonical(target)
-    kinds = _kinds_of(target)
+    if _problem_of(case, target):
+        return Resolved(target, missing=why_missing(case, target))
     own = _with_parts(case.masks, target)
-    if own and not kinds:
-        return Resolved(target, own)
-    if kinds:
-        more = [mask for kind in kinds for mask in _with_parts(case.masks, kind)]
-        if own:
-            return Resolved(target, (*own, *more))
-        if more:
-            listed = ", ".join(mask.name for mask in more)
-            caveat = f"no mask for {target}: measured on {listed}, other kinds may be missing"
-            return Resolved(target, tuple(more), whole=False, caveats=(caveat,))
+    narrower = [case.masks[name] for name in _narrower(target) if name in case.masks]
+    narrower = [mask for mask in narrower if mask not in own]
+    if own:
+        return _by_own(case, target, own, narrower)
+    if names.is_lesion(target) and any(not mask.own_region.empty for mask in narrower):
+        return _by_kinds(target, narrower)
     for stand_in in names.candidates(target)[1:]:
         masks = _with_parts(case.masks, stand_in)
-        if masks:
+        if masks and stand_in not in _narrower(target):
             caveat = f"no mask for {target}: {stand_in} stands in"
-            return Resolved(target, masks, exact=False, caveats=(caveat,))
+            found = Resolved(target, masks, exact=False, caveats=(caveat,))
+            return _unless_contradicted(case, found, stand_in)
     general, _ = lesion_classes(names.parent_of(target))
     if general in case.masks and case.masks[general].own_region.empty:
         caveat = f"no mask for {target}: {general} is empty, so there is none of any kind"
-        return Resolved(target, (case.masks[general],), exact=False, caveats=(caveat,))
+        found = Resolved(target, (case.masks[general],), exact=False, caveats=(caveat,))
+        return _unless_contradicted(case, found, general)
+    if narrower and names.is_lesion(target):
+        missing = f"no mask for {target}: only some of its kinds have masks, all empty"
+        return Resolved(target, missing=missing)
     return Resolved(target, missing=why_missing(case, target))
+
+
+def _by_own(case: Case, target: str, own: tuple[Mask, ...], narrower: Sequence[Mask]) -> Resolved:
+    """Return what a structure's own mask says, and the masks of its parts and kinds beside it."""
+    filled = [mask for mask in narrower if not mask.own_region.empty]
+    if any(not mask.own_region.empty for mask in own):
+        return Resolved(target, (*own, *narrower) if _kinds_of(target) else own)
+    if filled and not names.is_lesion(target):
+        return Resolved(target, missing=_contradiction(target, filled))
+    broken = [name for name in _narrower(target) if _problem_of(case, name)]
+    if broken and not filled:
+        problem = _problem_of(case, broken[0])
+        missing = f"the mask of {target} is empty, that of {broken[0]} is not to be used: {problem}"
+        return Resolved(target, missing=missing)
+    told = filled and any(mask.source is not Source.ASSUMED for mask in own)
+    caveats = (f"{_contradiction(target, filled)}; taken together",) if told else ()
+    return Resolved(target, (*own, *(narrower if _kinds_of(target) else filled)), caveats=caveats)
+
+
+def _by_kinds(target: str, masks: Sequence[Mask]) -> Resolved:
+    listed = ", ".join(mask.name for mask in masks)
+    others = "kinds" if _kinds_of(target) else "parts"
+    caveat = f"no mask for {target}: measured on {listed}, other {others} may be missing"
+    return Resolved(target, tuple(masks), whole=False, caveats=(caveat,))
+
+
+def _unless_contradicted(case: Case, found: Resolved, wider: str) -> Resolved:
+    """Return what an empty wider mask says, or that a narrower one with voxels contradicts it."""
+    narrower = [case.masks[name] for name in _narrower(wider) if name in case.masks]
+    filled = [mask for mask in narrower if not mask.own_region.empty]
+    if not found.empty or not filled:
+        return found
+    missing = f"no mask for {found.target}, and {_contradiction(wider, filled)}"
+    return Resolved(found.target, missing=missing)
+
+
+def _contradiction(empty: str, filled: Sequence[Mask]) -> str:
+    listed = ", ".join(mask.name for mask in filled)
+    return f"the mask of {empty} is empty, but {listed} has voxels"
+
+
+def _narrower(structure: str) -> tuple[str, ...]:
+    """Return every structure that is a part or a kind of this one: what it holds, this one has."""
+    found: dict[str, None] = {}
+    for name in (*names.parts_of(structure), *_kinds_of(structure), *names.kinds_of(structure)):
+        found |= dict.fromkeys((name, *_narrower(name)))
+    return tuple(found)
+
+
+def evidence_for(structure: str) -> tuple[str, ...]:
+    """Return the structures whose masks can contradict that there is none of a structure."""
+    general, _ = lesion_classes(names.parent_of(structure))
+    wider = dict.fromkeys((structure, *names.candidates(structure)[1:], general))
+    return tuple(dict.fromkeys(name for one in wider for name in _narrower(one)))
+
+
+def _problem_of(case: Case, structure: str) -> str:
+    """Return why the structure's own mask cannot be used, empty where nothing is wrong with it."""
+    named = [m.name for m in case.files.masks if names.canonical(m.name) == structure]
+    found = (case.problems.get(name, "") for name in (structure, *named))
+    return "" if structure in case.masks else next(filter(None, found), "")
 
 
 def _with_parts(masks: Mapping[str, Mask], structure: str) -> tuple[Mask, ...]:

@@ -213,17 +213,23 @@ def _masks_beside(files: CaseFiles, folder: Path) -> CaseFiles:
 def _with_single(
     files: CaseFiles, masks: tuple[MaskFile, ...], notes: tuple[str, ...]
 ) -> CaseFiles:
-    """Keep one file a structure: canonical spelling first, a leading underscore last."""
-    chosen: dict[str, MaskFile] = {}
-    for mask in sorted(masks, key=lambda m: (m.name.startswith("_"), m.name != canonical(m.name))):
-        kept = chosen.setdefault(canonical(mask.name), mask)
-        if kept is not mask:
+    """Leave out fallbacks: AbdomenAtlas marks a model's mask, for want of a better, with ``_``.
+
+    Other files of one structure are all read: only their voxels tell whether they agree.
+    """
+    plain = {canonical(m.name): m for m in reversed(masks) if not m.name.startswith("_")}
+    kept = []
+    for mask in masks:
+        better = plain.get(canonical(mask.name))
+        if better is None or not mask.name.startswith("_"):
+            kept.append(mask)
+        else:
             notes = (
                 *notes,
-                f"{mask.path.name} is not read: {kept.path.name} is the same structure.",
+                f"{mask.path.name} is not read: {better.path.name} is the same structure, and a "
+                "leading _ marks a fallback.",
             )
-    kept_files = tuple(mask for mask in masks if chosen[canonical(mask.name)] is mask)
-    return replace(files, masks=kept_files, notes=notes)
+    return replace(files, masks=tuple(kept), notes=notes)
 
 
 def _single_masks(folder: Path) -> tuple[MaskFile, ...]:

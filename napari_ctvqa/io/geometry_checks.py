@@ -14,6 +14,7 @@ mask_off_grid          amber   a mask on another grid, resampled through world c
 mask_elsewhere         red     a mask that does not reach into the CT's box
 mask_shape             red     a mask whose shape contradicts the position its header states
 side_swapped           red     a structure lies on the other side than its name says
+masks_differ           amber   several masks claim to be one structure and differ: none is used
 hu_implausible         amber   values that cannot be Hounsfield units
 nan_filled             amber   values that are no numbers, shown as air
 padding                amber   a constant below air around the scanned field
@@ -30,7 +31,7 @@ import numpy.typing as npt
 
 from napari_ctvqa.core.cases import GeometryWarning, Level
 from napari_ctvqa.core.geometry import OBLIQUE_DEG, FileSpace, grid_of_file
-from napari_ctvqa.core.names import label, opposite_of, side_of, table
+from napari_ctvqa.core.names import canonical, label, opposite_of, side_of, table
 from napari_ctvqa.core.sampling import centroid_ras_mm
 
 if TYPE_CHECKING:
@@ -266,12 +267,15 @@ def check_sides(masks: Mapping[str, Mask]) -> tuple[GeometryWarning, ...]:
     """Return where structures lie on the other side than their names say.
 
     Centroid of left X against right X, the liver against the spleen, and each large component of
-    a paired structure against the middle between the pair.
+    a paired structure against the middle between the pair. A mask that does not belong to the CT
+    says nothing.
     """
     at = {
         name: (mask, float(centre[0]))
         for name, mask in masks.items()
-        if _needs_side(name) and (centre := centroid_ras_mm(mask.own_region)) is not None
+        if _needs_side(name)
+        and all(warning.level is not Level.RED for warning in mask.warnings)
+        and (centre := centroid_ras_mm(mask.own_region)) is not None
     }
     wrong: list[str] = []
     for name, (mask, x_mm) in at.items():
@@ -295,6 +299,14 @@ def check_sides(masks: Mapping[str, Mask]) -> tuple[GeometryWarning, ...]:
             "(or, for liver and spleen, situs inversus). Do not judge sides until it is settled.",
         ),
     )
+
+
+def side_evidence(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the structures of these names that ``check_sides`` compares with one another."""
+    there = dict.fromkeys(canonical(name) for name in names)
+    pairs = [(name, opposite_of(name)) for name in there] + list(table().right_of)
+    compared = {name for pair in pairs if all(one in there for one in pair) for name in pair}
+    return tuple(name for name in there if name in compared)
 
 
 def _needs_side(name: str) -> bool:

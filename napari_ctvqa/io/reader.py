@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -30,8 +32,10 @@ from napari_ctvqa.io.geometry_checks import (
     check_values,
     merged,
     other_form,
+    side_evidence,
 )
 from napari_ctvqa.io.label_maps import CasePainter
+from napari_ctvqa.io.mask_claims import settled
 from napari_ctvqa.io.masks import Frame, read_mask_file
 from napari_ctvqa.io.nifti import NiftiFile, NiftiHeader, read_header
 
@@ -94,8 +98,9 @@ def read_case(
 ) -> Case:
     """Read a CT and its masks at once, with ``label_maps`` where the case is to be drawn.
 
-    With ``wanted`` only those structures are read, and the case is not ``complete``. ``threads``
-    inflate masks at once.
+    With ``wanted`` only those structures are kept, and the case is not ``complete``. Left and
+    right are checked on all masks that the side check compares, whatever is wanted: what a case
+    is worth does not depend on what is asked. ``threads`` inflate masks at once.
 
     Raises
     ------
@@ -104,8 +109,9 @@ def read_case(
     """
     volume = read_volume(_ct(files))
     painter = CasePainter(volume.display_grid, len(files.masks)) if label_maps else None
-    growing = _GrowingCase(files, volume, painter)
-    growing.add(read_masks(files, volume, wanted=wanted, threads=threads))
+    growing = _GrowingCase(files, volume, painter, wanted)
+    both = None if wanted is None else {*wanted, *side_evidence(m.name for m in files.masks)}
+    growing.add(read_masks(files, volume, wanted=both, threads=threads))
     growing.check_sides()
     return growing.case(complete=wanted is None)
 
@@ -163,42 +169,66 @@ def open_steps(
 
 
 class _GrowingCase:
-    """A case while its masks arrive."""
+    """A case while its masks arrive; with ``wanted``, others only tell of sides."""
 
     def __init__(
-        self, files: CaseFiles, volume: Volume, painter: CasePainter | None = None
+        self,
+        files: CaseFiles,
+        volume: Volume,
+        painter: CasePainter | None = None,
+        wanted: Collection[str] | None = None,
     ) -> None:
         self._files, self._volume, self._painter = files, volume, painter
+        self._wanted = None if wanted is None else {canonical(name) for name in wanted}
         self._masks: dict[str, Mask] = {}
+        self._beside: dict[str, Mask] = {}
         self._problems: dict[str, str] = {}
+        self._notes: list[str] = []
         self._warnings = list(volume.report.warnings)
         self._sides: tuple[GeometryWarning, ...] = ()
+        self._claims = Counter(canonical(file.name) for file in files.masks)
+        self._held: dict[str, list[Mask | MaskProblem]] = {}
 
     def add(self, found: Iterable[Mask | MaskProblem]) -> None:
-        """Take masks and problems, and paint the masks."""
+        """Take masks and problems, and paint the masks.
+
+        Of several that claim to be one structure none counts before all are there.
+        """
         for item in found:
+            claims = self._claims[item.structure]
+            if claims <= 1:
+                self._take([item])
+                continue
+            held = self._held.setdefault(item.structure, [])
+            held.append(item)
+            if len(held) == claims:
+                items, note = settled(held)
+                self._take(items)
+                self._notes += [note] if note else []
+
+    def _take(self, items: Sequence[Mask | MaskProblem]) -> None:
+        for item in items:
+            if self._wanted is not None and item.structure not in self._wanted:
+                if isinstance(item, Mask):
+                    self._beside[item.structure] = item
+                continue
             self._warnings += item.warnings
             if isinstance(item, MaskProblem):
                 self._problems[item.name] = item.message
-            elif item.structure in self._masks:
-                kept = self._masks[item.structure].name
-                self._problems[item.name] = (
-                    f"{item.name}: not shown, {kept} is the same structure. Keep one of the two."
-                )
-            else:
-                self._masks[item.structure] = item
-                if self._painter is not None:
-                    self._painter.paint([item])
+                continue
+            self._masks[item.structure] = item
+            if self._painter is not None:
+                self._painter.paint([item])
 
     def check_sides(self) -> None:
         """Compare sides of what is there."""
-        self._sides = check_sides(self._masks)
+        self._sides = check_sides({**self._beside, **self._masks})
 
     def case(self, *, complete: bool) -> Case:
         """Return what is there as one frozen Case."""
         names = dict.fromkeys(canonical(file.name) for file in self._files.masks)
         return Case(
-            files=self._files,
+            files=replace(self._files, notes=(*self._files.notes, *self._notes)),
             volume=self._volume,
             masks={name: self._masks[name] for name in names if name in self._masks},
             report=GeometryReport(merged([*self._warnings, *self._sides])),

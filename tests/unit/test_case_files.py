@@ -85,10 +85,10 @@ def test_a_label_file_without_names_is_noted_and_not_read(tmp_path):
     assert files.masks == () and "--labels" in files.notes[0]
 
 
-def test_two_files_of_one_structure_keep_the_canonical_one(tmp_path):
+def test_a_fallback_mask_gives_way_and_other_files_of_one_structure_stay(tmp_path):
     files = find_case(case(tmp_path, "gallbladder", "gall_bladder", "_liver_", "liver"))
-    assert names(files) == ["gall_bladder", "liver"]
-    assert len(files.notes) == 2 and "gallbladder.nii.gz" in " ".join(files.notes)
+    assert names(files) == ["gall_bladder", "gallbladder", "liver"]
+    assert len(files.notes) == 1 and "_liver_.nii.gz" in files.notes[0]
 
 
 def test_a_fallback_mask_is_taken_where_it_is_the_only_one(tmp_path):

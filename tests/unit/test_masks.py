@@ -194,15 +194,6 @@ def test_a_bad_multi_label_file_is_a_problem_of_all_its_masks(tmp_path, phantom)
     assert set(case.problems) == {"liver", "spleen"} and not case.masks
 
 
-def test_two_labels_of_one_structure_do_not_hide_each_other(tmp_path, phantom):
-    phantoms.save(tmp_path / "ct.nii.gz", phantom.ct, phantom.affine)
-    phantoms.save(tmp_path / "labels.nii.gz", phantom.masks["liver"] * 2, phantom.affine)
-    (tmp_path / "labels.json").write_text('{"1": "gallbladder", "2": "gall_bladder"}')
-    case = read_case(find_case(tmp_path))
-    assert set(case.masks) == {"gall_bladder"}
-    assert "same structure" in case.problems["gall_bladder"]
-
-
 def test_masks_know_where_they_came_from(phantom_case):
     case = read_case(find_case(phantom_case))
     assert case.masks["liver_lesion"].lesion and not case.masks["liver"].lesion
