@@ -70,7 +70,7 @@ DIGITS = (
 _NUMBER = re.compile(
     rf"(?<![\w.,])([-+−]?(?:{DIGITS}))"
     r"(?:[eE]([-+]?\d{1,3})|\s*[×x*]\s*10\s*\^?\s*\{?([-−+]?\d{1,3})\}?)?"
-    rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³])",
+    rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³²^]|[.,]\d)",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.;!?](?=\s|\Z)|\n")
@@ -89,13 +89,25 @@ _NO_THINGS = re.compile(
     r"\bno (?:\w+ ){0,2}(?:lesions?|tumou?rs?|cysts?|mass(?:es)?|nodules?|instances?)\b",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|[×x*])\s*\.?\d", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(?:-|–|—|to|and|or|minus|plus|times|[×x*+])\s*\.?\d", re.IGNORECASE)
 _BEFORE_RANGE = re.compile(
     r"\d\s*(?:-|–|—|to|and|or|±|\+/-|[×x*])\s*\Z|\bbetween\s*\Z", re.IGNORECASE
 )
 _NUMBERED = re.compile(
     r"\b(?:segments?|slices?|grade|stage|figure|fig|step|level|phase|class|type|no|image)\.?\s*#?\Z",
     re.IGNORECASE,
+)
+_MINUS = re.compile(r"(?:\A|[^\d\s])\s*\b(?:minus|negative)\s*\Z", re.IGNORECASE)
+_MINUS_WORD = re.compile(r"\b(?:minus|negative)\s*\Z", re.IGNORECASE)
+_LOOSE_DASH = re.compile(r"(?:\A|[\s(])[-–—−]\s+\Z")
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|cannot|rather than|instead of|other than|unlike|except|nor|neither)"
+    r"|n['’]t)\s+(?:(?:be|is|the|a|an|about|exactly|equal|to|have|there|are)\s+){0,4}\Z",
+    re.IGNORECASE,
+)
+"""What comes next is said not to be the answer."""
+_DENIED_AFTER = re.compile(
+    r"\s*(?:is|are|was|were)\s*(?:not|n['’]t|wrong|incorrect|false|excluded)\b", re.IGNORECASE
 )
 _BOUND = re.compile(
     r"(?:[<>≤≥]=?|\b(?:less|more|greater|fewer|larger|smaller) than|\bat (?:least|most)|\bover"
@@ -189,13 +201,26 @@ def _numbers(body: str) -> Iterator[_Number]:
         after = body[match.end() : match.end() + _AROUND]
         if _NUMBERED.search(before) or _BOUND.search(before) or _BEFORE_RANGE.search(before):
             continue
-        if _RANGE.match(after) or (before[-1:] == "/" or after[:1] == "/"):
+        if _RANGE.match(after) or before.endswith(("/", "^")) or after[:1] == "/":
+            continue
+        if _DENIED.search(before) or _DENIED_AFTER.match(after):
+            continue
+        if _LOOSE_DASH.search(before) or _is_feet(before, after):
             continue
         value = value_of(match[1], match[2] or match[3] or "")
+        if _MINUS_WORD.search(before):
+            if value < 0 or not _MINUS.search(before):
+                continue  # a subtraction, or a sign said twice
+            value = -value
         if not math.isfinite(value):
             continue
         aside = opened > 0 and before.strip() != "("
         yield _Number(value, (match[4] or "").lower(), match.start(), match.end(), aside)
+
+
+def _is_feet(before: str, after: str) -> bool:
+    """Return whether a mark of feet or inches follows, rather than a closing quotation mark."""
+    return after[:1] in ("'", '"', "′", "″") and before[-1:] != after[:1]
 
 
 def decimals_of(digits: str) -> int:

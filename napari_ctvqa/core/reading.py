@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["normalise", "read_letter", "read_number", "read_yes_no", "refuses", "strip_think"]
 
 _AROUND = 60
+_FAR = 400
 
 # ---------------------------------------------------------------------------------------- letters
 
@@ -57,6 +58,21 @@ _TRAILING = re.compile(
     r"(?:[,:;–—-]|(?i:\b(?:so|therefore|thus|hence|is|it['’]s|be|choose|select|pick|think|believe"
     r"|guess|say)))\s+(?i:option\s+)?[(\[\"']*([A-H])[)\]\"']*\s*[.!]?\s*\Z"
 )
+
+
+_PIECE_ENDS = re.compile(
+    r"[.,;:!?\n]|\b(?:so|therefore|thus|hence|but|and|because|since)\b", re.IGNORECASE
+)
+_SAYS_NOT = re.compile(
+    r"\b(?:not|never|cannot|can\s?not|neither|nor|no|except|exclud\w*|rul\w+\s+out|rather\s+than"
+    r"|instead\s+of|other\s+than|anything\s+but|unlikely|wrong|incorrect|doubt\w*)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+
+
+def _denied_before(body: str, start: int) -> bool:
+    """Return whether what stands at ``start`` is denied in its own piece of the sentence."""
+    return bool(_SAYS_NOT.search(_PIECE_ENDS.split(body[max(0, start - _FAR) : start])[-1]))
 
 
 def read_letter(text: str, options: Sequence[Option], question: str = "") -> Reading:
@@ -102,15 +118,17 @@ def _checked(letter: str, rest: str, options: Sequence[Option], how: str) -> Rea
 def _stated_letter(body: str, options: Sequence[Option]) -> Reading | None:
     found: tuple[int, str, int] | None = None
     for match in _STATEMENT.finditer(body):
-        if not _DENIED.match(body, match.end()):
+        if not _DENIED.match(body, match.end()) and not _denied_before(body, match.start()):
             found = (match.start(), match[1] or match[2], match.end())
     for match in _CALLED_RIGHT.finditer(body):
-        if found is None or match.start() > found[0]:
+        later = found is None or match.start() > found[0]
+        if later and not _denied_before(body, match.start()):
             found = (match.start(), match[1], len(body))
     if found is None:
         return None
     _, letter, end = found
-    if _ALSO.match(body, end):
+    trailing = _TRAILING.search(body, end)
+    if _ALSO.match(body, end) or (trailing and trailing[1] != letter.upper()):
         return Reading("", "names several options")
     return _checked(letter, body[end:], options, "stated as the answer")
 
@@ -137,9 +155,13 @@ def _bare_letter(body: str, options: Sequence[Option]) -> Reading | None:
 
 def _last_resort(body: str, options: Sequence[Option]) -> Reading:
     trailing = _TRAILING.search(body)
-    if trailing:
+    if trailing and not _denied_before(body, trailing.start(1)):
         return _checked(trailing[1], "", options, "ends with the letter")
-    mentioned = {m[1] for m in _MENTION.finditer(body) if not _DENIED.match(body, m.end())}
+    mentioned = {
+        m[1]
+        for m in _MENTION.finditer(body)
+        if not _DENIED.match(body, m.end()) and not _denied_before(body, m.start())
+    }
     if len(mentioned) == 1:
         return _checked(mentioned.pop(), "", options, "names one option")
     if refuses(body):
@@ -167,7 +189,7 @@ def _option_by_text(body: str, options: Sequence[Option], question: str) -> Read
     if by_number is not None:
         return by_number
     for part in (said, body):
-        letters = _contained(part, usable)
+        letters = _contained(part, usable, question)
         if len(letters) == 1:
             return Reading(letters.pop(), "names the option's text")
     return None
@@ -183,16 +205,24 @@ def _option_by_number(text: str, options: Sequence[Option]) -> Reading | None:
     return Reading(hits[0].letter, "gives the option's number") if len(hits) == 1 else None
 
 
-def _contained(text: str, options: Sequence[Option]) -> set[str]:
-    """Return letters of options said in the text, the longest where texts lie in each other."""
-    flat = _flat(text)
+def _contained(text: str, options: Sequence[Option], question: str) -> set[str]:
+    """Return letters of options said in the text, the longest where texts lie in each other.
+
+    In a comparison it is what stands before "than"; one that goes the other way than the question
+    ("the left one is smaller", asked for the larger) names none.
+    """
+    flat = _flat(text).partition(" than ")[0]
+    asked = _direction(_flat(question)) or "larger"
     spans: list[tuple[int, int, str]] = []
     for option in options:
         for match in re.finditer(
             rf"(?<![\w.-]){re.escape(_flat(option.text))}(?![\w-]|\.\d)", flat
         ):
             before = flat[max(0, match.start() - _AROUND) : match.start()]
-            if not _NEGATED_BEFORE.search(before):
+            after = _PIECE_ENDS.split(flat[match.end() :])[0]
+            if _direction(f"{before} {after}") not in ("", asked):
+                continue
+            if not _NEGATED_BEFORE.search(before) and not _DENIED_AFTER.search(after):
                 spans.append((match.start(), match.end(), option.letter))
     return {
         letter
@@ -201,8 +231,21 @@ def _contained(text: str, options: Sequence[Option]) -> set[str]:
     }
 
 
+_LARGER = re.compile(r"\b(?:larger|largest|bigger|biggest|greater|greatest|more|most|higher)\b|>")
+_SMALLER = re.compile(r"\b(?:smaller|smallest|less|least|fewer|lower)\b|<")
+
+
+def _direction(text: str) -> str:
+    larger, smaller = bool(_LARGER.search(text)), bool(_SMALLER.search(text))
+    return "both" if larger and smaller else "larger" if larger else "smaller" if smaller else ""
+
+
+_DENIED_AFTER = re.compile(
+    r"\A\s*(?:\w+\s+){0,2}(?:is|are|was|were|does|do|has|have|can|could|would)\s*"
+    r"(?:not\b|n['’]t\b|unlikely\b|wrong\b|incorrect\b|excluded\b|ruled\b)"
+)
 _NEGATED_BEFORE = re.compile(
-    r"\b(?:not|no|rather than|instead of|without|unlike|nor)\s(?:\w+\s)?\Z"
+    r"(?:\b(?:not|no|rather than|instead of|without|unlike|nor)|n['’]t)\s(?:\w+\s)?\Z"
 )
 
 
@@ -248,6 +291,26 @@ _EXISTS = re.compile(
     r"(?:present|visible|seen|detected|identified|found|noted))\b",
     re.IGNORECASE,
 )
+_DOUBTED = re.compile(
+    r"\b(?:no|not|none|nothing|neither|nor|never|without|hardly|barely|scarcely|rarely|seldom"
+    r"|lack\w*|absen\w+|unlikely|improbabl\w+|doubt\w*|zero|0|little|few|might|may|could|maybe"
+    r"|perhaps|possib\w+|uncertain|unclear|if|whether|or|except|other than|negative|impossible"
+    r"|exclud\w*|against|free)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_CONTRAST = re.compile(
+    r"\b(?:but|however|although|though|while|whereas|yet|wait|actually|instead)\b", re.IGNORECASE
+)
+_CORRECTION = re.compile(r"\b(?:wait|actually|instead)\b", re.IGNORECASE)
+_ANSWERED_BACK = re.compile(
+    r"(?<=[,;.])\s*(?:it|there|they)\s+(?:is|are|does|do|has)(\s+(?:not|none|no\s+\w+))?\W*\Z",
+    re.IGNORECASE,
+)
+_ANSWERS = re.compile(
+    r"(?:\A|[.:;,!?\n–—-])\s*[\"'(]*(?:(yes)\b(?!['’])|(no)\b(?=\s*(?:[^\w\s]|\n|\Z)))",
+    re.IGNORECASE,
+)
+"""Yes or no standing as an answer of its own; "no" before a word is none."""
 _CLAUSE_END = re.compile(
     r"[.;,!\n]|\b(?:but|however|although|though|while|whereas)\b", re.IGNORECASE
 )
@@ -266,26 +329,36 @@ def read_yes_no(text: str, question: str = "") -> Reading:
     body = plain(text)
     if not body:
         return Reading("", "no text")
-    if _EITHER.match(body):
-        return Reading("", "says both")
     said = last_statement(body)
+    answers = {(m[1] or m[2]).lower() for m in _ANSWERS.finditer(said or body)}
+    if _EITHER.match(body) or len(answers) > 1:
+        return Reading("", "says both")
     inverted = bool(_INVERTED.search(question))
     doubtful = inverted or refuses(body) or bool(_DOUBLE.search(body))
     for part, how in ((said, "stated as the answer"), (body, "begins with it")):
         lead = _LEAD_YES_NO.match(part)
         # "No." is an answer; "No evidence …" is one only where the rest says nothing else.
-        if lead and (lead[2] is not None or not doubtful):
+        plainly = not doubtful and "yes" not in answers and not _CONTRAST.search(part)
+        back = _ANSWERED_BACK.search(part, lead.end()) if lead and not inverted else None
+        if lead and back and (_YES_NO[lead[1].lower()] == "no") != bool(back[1]):
+            return Reading("", "says both")
+        if lead and (lead[2] is not None or plainly):
             return Reading(_YES_NO[lead[1].lower()], how)
     trailing = _TRAIL_YES_NO.search(body)
-    if trailing:
+    if trailing and not _denied_before(body, trailing.start(1)):
         return Reading(_YES_NO[trailing[1].lower()], "ends with it")
     short = _SHORT.get(normalise(body))
     if short and not inverted:
         return Reading(short, "says so")
-    if doubtful or _SUBORDINATE.match(body):
-        return Reading("", "no clear yes or no")
     clause = _CLAUSE_END.split(body.strip(), maxsplit=1)[0]
-    if _NEGATION.search(clause):
+    negation = _NEGATION.search(clause)
+    corrected = _CONTRAST.search(body) if negation else _CORRECTION.search(body)
+    if doubtful or _SUBORDINATE.match(body) or corrected:
+        return Reading("", "no clear yes or no")
+    rest = clause.replace(negation[0], " ", 1) if negation else clause
+    if _DOUBTED.search(rest):
+        return Reading("", "no clear yes or no")
+    if negation:
         return Reading("no", "its first clause negates")
     if _EXISTS.search(clause):
         return Reading("yes", "its first clause affirms")

@@ -307,3 +307,132 @@ def test_hostile_text_is_read_in_no_time(text):
 
 def test_the_end_of_a_long_answer_is_read():
     assert read_letter("reasoning " * 100_000 + "\nAnswer: C", GRADES).value == "C"
+
+
+# ---------------------------------------------------------------- refused rather than guessed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is neither cyst nor tumor",
+        "There are 0 lesions",
+        "There is hardly any lesion",
+        "There is a lack of lesions",
+        "There is complete absence of lesions",
+        "It is unlikely that there is a lesion",
+        "There is unlikely a lesion",
+        "There is little evidence of a lesion",
+        "There is zero evidence",
+        "There is nothing.",
+        "There is a possibility of no lesion",
+        "There might be a lesion; there is some density",
+        "There is a lesion in no segment but 4",
+        "There is no normal liver tissue without lesion",
+        "There are no signs against a lesion.",
+        "The lesion is not seen on slice 3 but is seen on slice 4",
+        "I would not say no",
+        "I can't say yes",
+        "yes/no",
+        "Yes or no",
+        "No. Yes.",
+        "Yes... no, wait: no",
+        "No, I am wrong: yes",
+        "No lesion? Yes there is one.",
+        "No, there is",
+        "Yes, there is none",
+        "Neither yes nor no",
+        "It is not true that there is no lesion",
+    ],
+)
+def test_a_yes_or_no_that_is_not_plain_is_not_read(text):
+    assert read_yes_no(text, "Is there a lesion?").value == ""
+    assert read_letter(text, YES_NO, "Is there a lesion?").value == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Yes there is a lesion", "yes"),
+        ("Yes, there is", "yes"),
+        ("No, there isn't any lesion", "no"),
+        ("There are no lesions.", "no"),
+        ("Lesion present: no", "no"),
+        ("There is a hypodense lesion in segment 4", "yes"),
+    ],
+)
+def test_what_is_plain_is_still_read(text, answer):
+    assert read_yes_no(text, "Is there a lesion?").value == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer can't be A",
+        "The answer cannot be A",
+        "It could never be A",
+        "I do not think the answer is A",
+        "I would not say A",
+        "It is anything but A",
+        "Answer: A. No wait, B",
+        "Answer: A\n\nActually reconsidering: B",
+        "A: Normal B: Moderate C: Severe D: Mild",
+        "A. Normal\nB. Moderate\nC. Severe\nD. Mild",
+        "Normal, Moderate, Severe, Mild",
+        "mild is not right",
+    ],
+)
+def test_a_letter_that_is_denied_corrected_or_one_of_a_list_is_not_read(text):
+    assert read_letter(text, GRADES, "Which grade?").value == ""
+
+
+@pytest.mark.parametrize("text", ["not 16.5", "It isn't 16.5", "16.5 is wrong", "rather than 16.5"])
+def test_a_number_that_is_denied_is_no_option(text):
+    assert read_letter(text, VOLUMES).value in ("",)
+
+
+KIDNEYS = (Option("A", "left kidney"), Option("B", "right kidney"), Option("C", "the same"))
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("the left kidney is larger", "A"),
+        ("the left kidney is smaller", ""),
+        ("the left kidney is not larger than the right kidney", ""),
+        ("the right kidney is larger than the left kidney", "B"),
+        ("the right kidney is smaller than the left kidney", ""),
+        ("left kidney", "A"),
+    ],
+)
+def test_a_comparison_that_goes_the_other_way_names_no_side(text, letter):
+    assert read_letter(text, KIDNEYS, "Which kidney is larger?").value == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("minus 5", "HU", "-5"),
+        ("negative 40 HU", "HU", "-40"),
+        ("it is minus 12.5 HU", "HU", "-12.5"),
+        ("3 dm3", "cm³", "3000"),
+        ("0.5 m", "cm", "50"),
+        ("12 inches", "cm", "30.48"),
+        ("1 cl", "cm³", "10"),
+        ("2000 cubic millimetres", "cm³", "2"),
+    ],
+)
+def test_signs_in_words_and_every_known_unit_are_kept(text, unit, number):
+    assert read_number(text, unit).value == number
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("10^3", ""), ("2^10", ""), ("1.2.3", ""), ("5'", "cm"), ("5 minus 3", ""),
+        ("minus -5", "HU"), ("– 5", "HU"), ("not 12.5", ""), ("It is not exactly 12.5", ""),
+        ("12 kg", "cm³"), ("3 g/ml", "cm³"), ("4 cm2", "cm"), ("7 years", "cm"),
+    ],
+)  # fmt: skip
+def test_a_number_with_another_sign_power_or_unit_is_not_guessed(text, unit):
+    assert read_number(text, unit).value == ""
