@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from napari_ctvqa.core.distances import surface_index, surface_mm
+from napari_ctvqa.core.distances import surface_index, surface_mm, within
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Region
@@ -48,26 +48,13 @@ def contact_around(vessel: Region, tumour: Region, within_mm: float = CONTACT_MM
     """
     if vessel.empty or tumour.empty:
         return None
-    from scipy.spatial import cKDTree
-
     points_mm = surface_mm(vessel)
-    distances, _ = cKDTree(surface_mm(tumour)).query(points_mm, distance_upper_bound=within_mm)
-    touched = np.isfinite(distances) | _inside(vessel, tumour)
+    touched = within(points_mm, tumour, within_mm)
     if not touched.any():
         return Contact(0.0, 0)
     branch = _branch(points_mm, points_mm[touched])
     angle = _angle_deg(points_mm[branch], touched[branch], max(vessel.grid.spacing_mm_zyx))
     return Contact(angle, int(touched.sum()))
-
-
-def _inside(vessel: Region, tumour: Region) -> npt.NDArray[np.bool_]:
-    """Return which surface voxels of the vessel lie in the tumour."""
-    assert tumour.box_zyx is not None and tumour.crop_zyx is not None
-    index = tumour.grid.index_zyx(surface_mm(vessel))
-    there = np.floor(index + 0.5).astype(np.intp) - [part.start for part in tumour.box_zyx]
-    valid = ((there >= 0) & (there < tumour.crop_zyx.shape)).all(axis=1)
-    valid[valid] = tumour.crop_zyx[tuple(there[valid].T)]
-    return np.asarray(valid, dtype=np.bool_)
 
 
 def _branch(points_mm: Points, touched_mm: Points) -> npt.NDArray[np.bool_]:

@@ -59,7 +59,7 @@ def longest_axial_diameter(region: Region) -> Diameter | None:
         points_mm = _outline(plane) @ in_plane_mm
         if np.linalg.norm(np.ptp(points_mm, axis=0)) < best_mm - _EQUAL_MM:
             continue  # the diagonal of its box is an upper bound
-        length_mm = _farthest(_corners(points_mm))[0]
+        length_mm = _farthest(_corners(points_mm))
         equal = abs(length_mm - best_mm) <= _EQUAL_MM
         if voxels > best_voxels if equal else length_mm > best_mm:
             best_mm, best_voxels, best = length_mm, voxels, number
@@ -73,13 +73,18 @@ def _described(region: Region, number: int) -> Diameter:
     points = _outline(region.crop_zyx[number]) + np.array((y, x))
     index = np.insert(points, 0, z + number, axis=1)
     points_mm = _corners(region.grid.ras_mm(index))
-    length_mm, first, second = _farthest(points_mm)
-    along = (second - first) / length_mm
     normal = _normal(region.grid)
-    across = np.cross(normal, along)
-    extent_mm = float(np.ptp(points_mm @ (across / np.linalg.norm(across))))
+    # of pairs equally far apart the one with the larger perpendicular, however a grid is turned
+    found = [(_across(points_mm, a, b, normal), a, b) for a, b in _farthest_pairs(points_mm)]
+    across_mm, first, second = max(found, key=lambda item: item[0])
     ends = (_point(first), _point(second))
-    return Diameter(length_mm, z + number, ends, extent_mm)
+    return Diameter(float(np.linalg.norm(second - first)), z + number, ends, across_mm)
+
+
+def _across(points_mm: Points, first: Points, second: Points, normal: Points) -> float:
+    """Return the extent of points at a right angle to a line, within the plane of a normal."""
+    across = np.cross(normal, second - first)
+    return float(np.ptp(points_mm @ (across / np.linalg.norm(across))))
 
 
 def _normal(grid: Grid) -> Points:
@@ -101,7 +106,7 @@ def longest_diameter_3d_mm(region: Region) -> float | None:
     if region.crop_zyx is None:
         return None
     points_mm = _surface(region.crop_zyx) @ region.grid.affine_zyx_to_ras[:3, :3].T
-    return _farthest(_hull(points_mm))[0]
+    return _farthest(_hull(points_mm))
 
 
 def _surface(crop: npt.NDArray[np.bool_]) -> Points:
@@ -154,19 +159,17 @@ def _vertices(points: Points) -> npt.NDArray[np.intp]:
     return np.asarray(ConvexHull(points).vertices, dtype=np.intp)
 
 
-def _farthest(points_mm: Points) -> tuple[float, Points, Points]:
-    """Return the longest distance between two of the points, and the two."""
+def _farthest(points_mm: Points) -> float:
+    """Return the longest distance between two of the points."""
     from scipy.spatial.distance import pdist
 
-    apart = pdist(points_mm)
-    best = int(np.argmax(apart))
-    first, second = _pair(best, len(points_mm))
-    return float(apart[best]), points_mm[first], points_mm[second]
+    return float(pdist(points_mm).max())
 
 
-def _pair(number: int, count: int) -> tuple[int, int]:
-    """Return the two indices of one entry of a condensed distance matrix."""
-    starts = np.cumsum(np.arange(count - 1, 0, -1))
-    first = int(np.searchsorted(starts, number, side="right"))
-    before = int(starts[first - 1]) if first else 0
-    return first, first + 1 + number - before
+def _farthest_pairs(points_mm: Points) -> list[tuple[Points, Points]]:
+    """Return every pair of the points that are farthest apart."""
+    from scipy.spatial.distance import pdist, squareform
+
+    apart = squareform(pdist(points_mm))
+    pairs = np.argwhere(np.triu(apart >= apart.max() - _EQUAL_MM, 1))
+    return [(points_mm[a], points_mm[b]) for a, b in pairs]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Points = npt.NDArray[np.float64]
 
+_EQUAL_MM = 1e-6
 _DIRECTIONS = (("right", "left"), ("anterior", "posterior"), ("superior", "inferior"))
 
 
@@ -77,19 +78,38 @@ def offset_mm(region: Region, other: Region) -> dict[str, float] | None:
 
 
 def near(region: Region, other: Region, within_mm: float) -> int:
-    """Return how many surface voxels of ``other`` lie within a distance of a region.
+    """Return how many surface voxels of ``other`` lie within a distance of a region, or in it.
 
-    Distances run between voxel centres; 0 where one of the two is empty.
+    Distances run between voxel centres, the bound included; 0 where one of the two is empty.
     """
     if region.empty or other.empty:
         return 0
+    close = _within_box(surface_mm(other), surface_mm(region), within_mm)
+    return int(np.count_nonzero(within(close, region, within_mm)))
+
+
+def within(points_mm: Points, region: Region, within_mm: float) -> npt.NDArray[np.bool_]:
+    """Return which points (n, 3) lie in a region or within a distance of its voxel centres."""
+    if not len(points_mm) or region.empty:
+        return np.zeros(len(points_mm), np.bool_)
     from scipy.spatial import cKDTree
 
-    others_mm = _within_box(surface_mm(other), surface_mm(region), within_mm)
-    if not len(others_mm):
-        return 0
-    distances, _ = cKDTree(surface_mm(region)).query(others_mm, distance_upper_bound=within_mm)
-    return int(np.isfinite(distances).sum())
+    # the tree leaves out what lies exactly at its bound
+    bound = within_mm + _EQUAL_MM
+    found, _ = cKDTree(surface_mm(region)).query(points_mm, distance_upper_bound=bound)
+    close: npt.NDArray[np.bool_] = np.isfinite(np.asarray(found))
+    return close | holds(region, points_mm)
+
+
+def holds(region: Region, points_mm: Points) -> npt.NDArray[np.bool_]:
+    """Return which points (n, 3), RAS mm, lie in a voxel of a region."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return np.zeros(len(points_mm), np.bool_)
+    index = np.floor(region.grid.index_zyx(points_mm) + 0.5).astype(np.intp)
+    index -= np.array([part.start for part in region.box_zyx])
+    inside = np.asarray(((index >= 0) & (index < region.crop_zyx.shape)).all(axis=1), np.bool_)
+    inside[inside] = region.crop_zyx[tuple(index[inside].T)]
+    return inside
 
 
 def _within_box(points_mm: Points, around_mm: Points, margin_mm: float) -> Points:
@@ -118,16 +138,10 @@ def surface_index(region: Region) -> npt.NDArray[np.intp]:
 def _shared_point(region: Region, other: Region) -> tuple[float, float, float] | None:
     """Return a voxel of ``region`` that lies in a voxel of ``other``, None where none does."""
     assert region.box_zyx is not None and region.crop_zyx is not None
-    assert other.box_zyx is not None and other.crop_zyx is not None
     start = np.array([part.start for part in region.box_zyx])
-    index = np.argwhere(region.crop_zyx) + start
-    there = index
-    if not (region.grid is other.grid or region.grid.same_as(other.grid)):
-        there = np.floor(other.grid.index_zyx(region.grid.ras_mm(index)) + 0.5).astype(np.intp)
-    there = there - np.array([part.start for part in other.box_zyx])
-    valid = ((there >= 0) & (there < other.crop_zyx.shape)).all(axis=1)
-    hit = np.flatnonzero(valid)[other.crop_zyx[tuple(there[valid].T)]]
-    return _point(region.grid.ras_mm(index[hit[0]])) if hit.size else None
+    points_mm = region.grid.ras_mm(np.argwhere(region.crop_zyx) + start)
+    hit = np.flatnonzero(holds(other, points_mm))
+    return _point(points_mm[hit[0]]) if hit.size else None
 
 
 def _point(at_mm: Points) -> tuple[float, float, float]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from napari_ctvqa.core import names
 from napari_ctvqa.core.contact import CONTACT_MM, contact_around, touching_voxels
-from napari_ctvqa.core.diameters import longest_axial_diameter, longest_diameter_3d_mm
+from napari_ctvqa.core.diameters import Diameter, longest_axial_diameter, longest_diameter_3d_mm
 from napari_ctvqa.core.distances import centre_distance_mm, near, offset_mm, surface_distance
 from napari_ctvqa.core.measure import (
     EMPTY_CAVEAT,
@@ -31,13 +34,15 @@ from napari_ctvqa.core.selections import (
     components_of,
     located,
     location_caveats,
+    on_grid,
     on_grid_of,
     selection,
 )
 from napari_ctvqa.core.targets import Resolved, resolve
 
 if TYPE_CHECKING:
-    from napari_ctvqa.core.cases import Case, Region
+    from napari_ctvqa.core.cases import Case, Region, Volume
+    from napari_ctvqa.core.geometry import Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,20 @@ def find(case: Case, step: PlanStep, variant: Variant | None = None) -> Finding:
         For a measure that is not known.
     """
     parameters = variant.parameters if variant is not None else {}
-    found = resolve(case, step.target, parameters.get("part_rule", OVER_TENTH))
+    part_rule = str(parameters.get("part_rule", OVER_TENTH))
+    key = (step.target, step.measure, step.other, part_rule, _filter_name(variant))
+    known = _FOUND.setdefault(case, {})
+    if key not in known:
+        known[key] = _find(case, step, variant, part_rule)
+    return known[key]
+
+
+_FOUND: WeakKeyDictionary[Case, dict[tuple[str, ...], Finding]] = WeakKeyDictionary()
+"""What was found on a case, for as long as it is open: questions of a case ask the same often."""
+
+
+def _find(case: Case, step: PlanStep, variant: Variant | None, part_rule: str) -> Finding:
+    found = resolve(case, step.target, part_rule)
     if found.missing:
         return Finding(found, step.measure, None, problem=found.missing)
     work = _Work(case, step, found, variant)
@@ -377,25 +395,39 @@ def _closeness(lesion: Region, organ: Region) -> float:
 
 def _slice(kind: str) -> Callable[[_Work], Finding]:
     def finding(work: _Work) -> Finding:
-        region = work.region
+        volume = work.case.volume
+        region = on_grid(work.region, volume.grid)
         longest = longest_axial_diameter(region)
         if longest is None:
             return work.nothing(EMPTY_CAVEAT)
         index = focus_slice(region) if kind == "area" else longest.display_slice
-        grid = region.grid
-        value: float = grid.ras_slice(0, index)
-        if kind == "percent":
-            value = 100.0 * value / max(1, grid.shape_zyx[0] - 1)
-        elif kind == "from_1":
-            value += 1
-        elif kind == "file":
-            at = grid.file_slice(0, index)
-            if at is None:
-                return work.nothing("this grid is no file's")
-            value = at[1]
-        return work.done(float(value), slice_display=index)
+        value = _counted(kind, region.grid, index)
+        if value is None:
+            return work.nothing("these slices are no slices of a file")
+        return work.done(value, slice_display=_drawn_slice(volume, longest, index))
 
     return finding
+
+
+def _counted(kind: str, grid: Grid, index: int) -> float | None:
+    """Return a slice of the CT as it is counted: from the feet, in percent, in the file's order."""
+    from_feet = grid.ras_slice(0, index)
+    if kind == "percent":
+        return 100.0 * from_feet / max(1, grid.shape_zyx[0] - 1)
+    if kind == "from_1":
+        return from_feet + 1.0
+    if kind == "file":
+        at = grid.file_slice(0, index)
+        return None if at is None else float(at[1])
+    return float(from_feet)
+
+
+def _drawn_slice(volume: Volume, longest: Diameter, index: int) -> int:
+    """Return the display index that shows a slice of the CT; a sheared CT is drawn resampled."""
+    if volume.display_grid is volume.grid or volume.display_grid.same_as(volume.grid):
+        return index
+    middle = np.mean(longest.ends_ras_mm, axis=0)
+    return int(np.rint(volume.display_grid.index_zyx(middle)[0]))
 
 
 _BY_MEASURE: Mapping[str, Callable[[_Work], Finding]] = {

@@ -91,6 +91,7 @@ def _with_roles(text: str, understood: Understood, each: str) -> str:
     roles = {
         "{lesion}": understood.lesion,
         "{organ}": understood.organ,
+        "{site}": understood.site,
         "{listed}": "+".join(understood.listed),
         "{place}": "+".join(understood.listed),
         "{each}": each,
@@ -145,8 +146,9 @@ def _masks_of(step: PlanStep) -> Iterator[str]:
         return
     for target in (step.target, *filter(None, step.other.split("+"))):
         wanted = selection(target)
-        yield from structures_for(wanted.structure)
-        yield from evidence_for(wanted.structure)
+        for structure in wanted.structure.split("+"):
+            yield from structures_for(structure)
+            yield from evidence_for(structure)
         yield from _places_of(wanted)
     if step.measure in NEEDS_PARTS:
         yield from names.divisions_of(names.parent_of(selection(step.target).structure))

@@ -106,11 +106,15 @@ def components(region: Region) -> Components:
     """Return the 26-connected components (voxels that share a face, an edge or a corner)."""
     if region.crop_zyx is None:
         return Components(region, np.zeros((0, 0, 0), np.uint8), (), (), ())
-    labels, count = cc3d.connected_components(region.crop_zyx, connectivity=26, return_N=True)
+    # cc3d takes too little room for the labels of thin boxes ("maximum length exception", and a
+    # line on stdout) where voxels stand at their ends; a margin of nothing gives it enough
+    padded = np.pad(region.crop_zyx, 1)
+    labels, count = cc3d.connected_components(padded, connectivity=26, return_N=True)
+    inner = labels[1:-1, 1:-1, 1:-1]
     if count == 1:  # the usual organ: no second pass over its voxels
         depth, height, width = region.crop_zyx.shape
         whole = (slice(0, depth), slice(0, height), slice(0, width))
-        return Components(region, labels, (1,), (region.voxels,), (whole,))
+        return Components(region, inner, (1,), (region.voxels,), (whole,))
     found = cc3d.statistics(labels)
     sizes, boxes = found["voxel_counts"], found["bounding_boxes"]
     order = sorted(
@@ -118,11 +122,16 @@ def components(region: Region) -> Components:
     )
     return Components(
         region,
-        labels,
+        inner,
         tuple(order),
         tuple(int(sizes[value]) for value in order),
-        tuple(boxes[value] for value in order),
+        tuple(_without_margin(boxes[value]) for value in order),
     )
+
+
+def _without_margin(box: BoxZYX) -> BoxZYX:
+    z, y, x = (slice(part.start - 1, part.stop - 1) for part in box)
+    return (z, y, x)
 
 
 def largest_component(region: Region) -> Region:

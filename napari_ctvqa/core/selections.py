@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from napari_ctvqa.core.cases import Case, Mask, Region
+    from napari_ctvqa.core.geometry import Grid
 
 _SHAPE = re.compile(
     r"(?:the )?(?P<rank>second largest|largest)?\s*(?P<structure>.+?)(?:\s+in\s+(?P<within>.+))?",
@@ -109,6 +110,11 @@ def parts_of_organ(case: Case, organ: str, like: Region) -> PartsOf:
     return PartsOf(found)
 
 
+def on_grid(region: Region, grid: Grid) -> Region:
+    """Return a region on a grid, resampled only where it lies on another one."""
+    return region if same_grid(region.grid, grid) else resample_region(region, grid)
+
+
 def on_grid_of(mask: Mask, like: Region) -> Region:
     """Return a mask's region on another region's grid, resampled only where it has to be."""
     for own in (mask.own_region, mask.region):
@@ -187,8 +193,5 @@ def location_caveats(where: Located) -> tuple[str, ...]:
 def selected_mask(masks: Sequence[Mask], region: Region, wanted: Selection, case: Case) -> Mask:
     """Return a selection as a mask of its own, drawn on the CT's grid."""
     like = max(masks, key=lambda mask: mask.own_region.voxels)
-    if same_grid(region.grid, case.volume.grid):
-        drawn = region
-    else:
-        drawn = resample_region(region, case.volume.grid)
+    drawn = on_grid(region, case.volume.display_grid)
     return replace(like, name=wanted.text, region=drawn, own_region=region, lesion=True)

@@ -104,17 +104,36 @@ def resolve(case: Case, target: str, part_rule: str = OVER_TENTH) -> Resolved:
     component lies is decided by ``part_rule``.
     """
     wanted = selection(target)
+    if "+" in wanted.structure:
+        return _several(case, target, part_rule)
     if wanted.whole or target in case.masks:
         return resolve_structure(case, target)
     found = resolve_structure(case, wanted.structure)
     if found.missing:
         return replace(found, target=target)
-    chosen = choose(case, together(found.masks), wanted, part_rule)
+    whole = together(found.masks)
+    chosen = choose(case, whole, wanted, part_rule)
     if chosen.missing:
         return Resolved(target, missing=f"{wanted.label} cannot be told: {chosen.missing}")
+    if not wanted.within and chosen.region.voxels == whole.voxels:
+        return replace(found, target=target)  # the only component: the largest is all there is
     mask = selected_mask(found.masks, chosen.region, wanted, case)
     caveats = (*found.caveats, *chosen.caveats)
     return replace(found, target=target, masks=(mask,), caveats=caveats, chosen=wanted)
+
+
+def _several(case: Case, target: str, part_rule: str) -> Resolved:
+    """Find the masks of several structures that are meant together, joined by ``+``."""
+    found = [resolve(case, part, part_rule) for part in target.split("+")]
+    missing = next((one.missing for one in found if one.missing), "")
+    return Resolved(
+        target,
+        () if missing else tuple(mask for one in found for mask in one.masks),
+        exact=all(one.exact for one in found),
+        whole=all(one.whole for one in found),
+        caveats=tuple(dict.fromkeys(caveat for one in found for caveat in one.caveats)),
+        missing=missing,
+    )
 
 
 def resolve_structure(case: Case, target: str) -> Resolved:

@@ -90,6 +90,11 @@ class Understood:
         return within if within in names.parts_of(whole) else whole
 
     @property
+    def site(self) -> str:
+        """Return where the lesions that are meant lie: a part of the organ, or all of it."""
+        return selection(self.structure).within or self.organ
+
+    @property
     def _chosen(self) -> str:
         return selection(self.structure).structure
 

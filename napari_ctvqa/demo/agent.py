@@ -76,6 +76,23 @@ _RECIPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("lookup", "renal mass by hu simple cyst"),
         ("both", "kidney_lesion", "mean_hu"),
     ),
+    "beside": (("segment", "{}"),),
+    "cyst-resection": (
+        ("lookup", "pancreatic cyst resection size"),
+        ("both", "pancreatic_cyst", "largest_lesion_volume_cm3"),
+    ),
+    "pseudocyst": (
+        ("lookup", "pseudocyst or mucinous cyst attenuation"),
+        ("both", "pancreatic_cyst", "mean_hu"),
+    ),
+    "resectable": (
+        ("lookup", "pancreatic tumor resectability vessel contact"),
+        ("both", "pancreatic_lesion", "largest_lesion_diameter_cm"),
+    ),
+    "portal-hypertension": (
+        ("lookup", "portal hypertension spleen volume"),
+        ("both", "spleen", "volume_cm3"),
+    ),
     "staging": (
         ("lookup", "pancreatic tumor staging by diameter"),
         ("both", "pancreatic_lesion", "largest_lesion_diameter_cm"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.demo import values
+from napari_ctvqa.demo.clearance import COURSES, clearance_mm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,10 @@ _LABELS = {
     "kidney_cyst": "kidney cyst",
     "pancreatic_lesion": "pancreatic lesion",
     "pancreatic_pdac": "pancreatic PDAC",
+    "pancreatic_cyst": "pancreatic cyst",
+    "postcava": "inferior vena cava",
+    "celiac_trunk": "celiac trunk",
+    "superior_mesenteric_artery": "superior mesenteric artery",
 }
 _PARENTS = {"liver": "liver", "kidney": "kidney", "pancreatic": "pancreas", "colon": "colon"}
 _EXISTENCE = (
@@ -35,10 +40,15 @@ _EXISTENCE = (
     ("liver lesion existence", "liver_lesion", "Does the liver contain any lesion?"),
     ("pancreatic lesion existence", "pancreatic_lesion", "Is any pancreatic lesion visible?"),
 )
+_TOUCHING_MM = 1.0
+_APART_MM = 15.0
+_CLEAR_MM = 7.0
+"""Clearances at which contact, and none, is sure whatever a grid makes of the shapes."""
 _GRADES = ("Normal (no splenomegaly)", "Mild", "Moderate", "Severe")
 _KIDNEYS = ("left kidney", "right kidney", "the same")
 _ATTENUATION = ("hypoattenuating", "isoattenuating", "hyperattenuating")
 _SPREAD = ("highly clustered", "somewhat clustered", "widely distributed")
+_RESECTABLE = ("Resectable", "Borderline resectable", "Unresectable")
 _MASSES = ("simple cyst", "indeterminate mass", "hyperattenuating cyst", "solid enhancing mass")
 
 
@@ -65,6 +75,11 @@ class Ask:
 def label(structure: str) -> str:
     """Return a structure's name inside a sentence, with its article where it takes one."""
     return _LABELS.get(structure, f"the {structure}")
+
+
+def _bare(structure: str) -> str:
+    """Return a structure's name as an option, without an article."""
+    return label(structure).removeprefix("the ")
 
 
 def parent(mask: str) -> str:
@@ -561,4 +576,78 @@ class Asker:
             organ="kidney",
             lesion=True,
             rule="assumed wording: a stated mean of −10 to 20 HU is a simple cyst (Bosniak v2019)",
+        )
+
+    def beside(self, mask: str, vessel: str, *others: str) -> Ask:
+        """Ask which structure lies against the largest lesion; it must be clear by far."""
+        lesion = values.largest(self.case, mask)
+        if clearance_mm(self.case, lesion, vessel) > _TOUCHING_MM:
+            raise ValueError(f"{vessel} does not touch: no honest reference")
+        if min(clearance_mm(self.case, lesion, other) for other in others) < _APART_MM:
+            raise ValueError("another structure is near too: no honest reference")
+        options = [_bare(name) for name in (vessel, *others)]
+        return self._choice(
+            "adjacent organ",
+            f"beside:{mask}",
+            f"Which of these structures is adjacent to the largest {label(mask)}?",
+            options[0],
+            options,
+            organ=parent(mask),
+            lesion=True,
+            rule="surfaces of lesion and vessel meet by their equations; the others' are more than "
+            f"{_APART_MM:g} mm away",
+        )
+
+    def resectable(self) -> Ask:
+        """Ask whether the pancreatic lesion can be resected; it must be far from every vessel."""
+        lesion = values.largest(self.case, "pancreatic_lesion")
+        near = [vessel for vessel in COURSES if clearance_mm(self.case, lesion, vessel) < _CLEAR_MM]
+        if near:
+            raise ValueError(f"{', '.join(near)} may be in contact: no honest reference")
+        return self._choice(
+            "pancreatic lesion resectability",
+            "resectable",
+            "Assess the resectability of the pancreatic lesion.",
+            _RESECTABLE[0],
+            _RESECTABLE,
+            organ="pancreas",
+            lesion=True,
+            rule=f"every vessel's surface is more than {_CLEAR_MM:g} mm away by its equation: no "
+            "contact by any rule",
+        )
+
+    def cyst_resection(self) -> Ask:
+        """Ask whether the pancreatic cyst is large enough to be resected."""
+        cyst = values.largest(self.case, "pancreatic_cyst")
+        return self._yes_no(
+            "pancreatic cyst resectability",
+            "cyst-resection",
+            "Should resection of the largest pancreatic cyst be considered for its size?",
+            cyst.volume_cm3 > 3.0 or cyst.diameter_cm > 3.0,
+            organ="pancreas",
+            lesion=True,
+            rule="4/3 pi abc above 3.0 cm³ or the longer in-plane diameter above 3 cm",
+        )
+
+    def pseudocyst(self) -> Ask:
+        """Ask whether the pancreatic cyst is a pseudocyst."""
+        return self._yes_no(
+            "pseudocyst determination",
+            "pseudocyst",
+            "Does its attenuation suggest that the largest pancreatic cyst is a pseudocyst?",
+            values.largest(self.case, "pancreatic_cyst").hu > 14.5,
+            organ="pancreas",
+            lesion=True,
+            rule="stated mean above 14.5 HU (PMID 21737901)",
+        )
+
+    def portal_hypertension(self) -> Ask:
+        """Ask for signs of portal hypertension."""
+        return self._yes_no(
+            "portal hypertension assessment",
+            "portal-hypertension",
+            "Does the size of the spleen suggest portal hypertension?",
+            values.volume_cm3(self.case, "spleen") > 314.5,
+            organ="spleen",
+            rule="assumed: the spleen's stated volume above 314.5 cm³ is the criterion",
         )

@@ -28,6 +28,13 @@ def lesions_in(case: CaseParameters, organ: str, painted: Mapping[str, Painted])
     return [painted[lesion.name] for lesion in case.lesions if lesion.organ == organ]
 
 
+def lesions_of_part(
+    case: CaseParameters, part: str, painted: Mapping[str, Painted]
+) -> list[Painted]:
+    """Return the painted lesions that lie in one part of an organ; none spans two parts here."""
+    return [painted[lesion.name] for lesion in case.lesions if part in lesion.shares]
+
+
 def _paint(canvas: Canvas, lesion: Lesion) -> Painted:
     """Paint one lesion at unbent positions: the warp of the anatomy must not change its size."""
     x, y, z = axes_mm()

@@ -39,6 +39,7 @@ _SUBTYPES = {
     "organ HU ratio": "M SM",
     "organ volume measurement": "M SM",
     "tumor burden percentage": "M SM",
+    "adjacent organ": "V S",
     "bilateral kidney asymmetry": "V SM",
     "inter-segment comparison": "V SM",
     "kidney volume comparison": "V SM",
@@ -58,13 +59,16 @@ _SUBTYPES = {
     "fatty liver": "C KSM",
     "hepatic steatosis grading": "C KSM",
     "lesion type classification": "C KSM",
+    "pancreatic cyst resectability": "C KSM",
+    "pancreatic lesion resectability": "C KSM",
     "pancreatic steatosis": "C KSM",
     "pancreatic tumor staging": "C KSM",
+    "portal hypertension assessment": "C KSM",
+    "pseudocyst determination": "C KSM",
     "renal mass characterization": "C KSM",
     "splenomegaly grading": "C KSM",
 }
-"""Subtype -> stage and primitives. Left out: adjacent organ, resectability of cyst and lesion,
-portal hypertension, pseudocyst: the parameters give no honest reference for them."""
+"""Subtype -> stage and primitives: all 42."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +174,24 @@ def _second_case() -> list[Ask]:
     ]
 
 
+def _further() -> list[Ask]:
+    """Return the questions about vessels and about the pancreatic cyst."""
+    first, second = Asker(FIRST_CASE), Asker(SECOND_CASE)
+    return [
+        first.beside(
+            "pancreatic_lesion", "postcava", "aorta", "celiac_trunk", "superior_mesenteric_artery"
+        ),
+        second.cyst_resection(),
+        second.pseudocyst(),
+        second.resectable(),
+        second.portal_hypertension(),
+        second.lesion_volume("pancreatic_cyst", "cyst"),
+    ]
+
+
 def questions() -> list[Asked]:
     """Return all questions of both cases, in file order."""
-    asks = [*_first_case(), *_second_case()]
+    asks = [*_first_case(), *_second_case(), *_further()]
     return [_asked(ask, number) for number, ask in enumerate(asks, start=1)]
 
 
@@ -221,9 +240,10 @@ def question_file(asked: Sequence[Asked]) -> dict[str, Any]:
 
 
 def notes(asked: Sequence[Asked]) -> dict[str, Any]:
-    """Return which references are wrong on purpose, and what the parameters give instead."""
+    """Return which references are wrong on purpose, and which cannot be checked from masks."""
     return {
-        "about": "References that are wrong on purpose, for people who check references.",
+        "about": "References that are wrong on purpose, for people who check references; and "
+        "questions whose mask is left out on purpose, so that nobody can check them.",
         "wrong_references": [
             {
                 "qid": item.id,
@@ -233,5 +253,10 @@ def notes(asked: Sequence[Asked]) -> dict[str, Any]:
             }
             for item in asked
             if item.ask.planted
+        ],
+        "without_mask": [
+            item.id
+            for item in asked
+            if item.ask.key.removeprefix("exists:") in item.ask.case.absent_masks
         ],
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ctvqa.demo.canvas import Canvas, Painted, around, box_shape, overlap, seen_in, within
-from napari_ctvqa.demo.lesions import lesions_in
+from napari_ctvqa.demo.lesions import lesions_in, lesions_of_part
 from napari_ctvqa.demo.shapes import FAR_MM, Selection, Tube, ellipsoid, lowest, smooth_max
 from napari_ctvqa.demo.space import Box, Field, waves
 from napari_ctvqa.demo.values import mean_hu, volume_cm3, voxel_count
@@ -22,6 +22,7 @@ PANCREAS: Course = (
     (-24, -7, 90, 9), (-31, -13, 106, 15), (-26, -20, 120, 15), (-9, -25, 129, 9),
     (15, -26, 135, 9), (42, -10, 144, 10), (64, 9, 152, 10.5), (82, 24, 160, 8),
 )  # fmt: skip
+_PANCREAS_PARTS = ("pancreas_head", "pancreas_body", "pancreas_tail")
 PANCREATIC_DUCT: Course = (
     (-10, -25, 129, 2.0), (15, -26, 135, 1.9), (42, -10, 144, 1.7), (66, 11, 153, 1.2),
 )  # fmt: skip
@@ -119,15 +120,19 @@ def _pancreas(canvas: Canvas, case: CaseParameters, lesions: Mapping[str, Painte
     tissue = _take(canvas, case, "pancreas", tube.box, level, inner)
     clefts = 24 * np.minimum(canvas.grain[tube.box] + 0.3, 0)
     canvas.tint(tube.box, tissue, mean_hu(case, "pancreas") + 6 + clefts)
-    if inner.any():
+    settled = {
+        part: seen_in(tube.box, lesions_of_part(case, part, lesions)) for part in _PANCREAS_PARTS
+    }
+    if settled["pancreas_head"].any():
         _blocked_duct(canvas, tube.box, tissue)
-    along = np.where(inner, -1.0, tube.along_mm)
-    rest = tissue | inner
+    rest = tissue
     for name in ("pancreas_head", "pancreas_body"):
-        part = lowest(along, rest, voxel_count(case, name))
-        canvas.keep(name, tube.box, part)
+        fixed = settled[name]
+        count = voxel_count(case, name) - int(np.count_nonzero(fixed))
+        part = lowest(tube.along_mm, rest, count)
+        canvas.keep(name, tube.box, part | fixed)
         rest = rest & ~part
-    canvas.keep("pancreas_tail", tube.box, rest)
+    canvas.keep("pancreas_tail", tube.box, rest | settled["pancreas_tail"])
 
 
 def _blocked_duct(canvas: Canvas, box: Box, tissue: Selection) -> None:

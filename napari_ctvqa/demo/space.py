@@ -24,6 +24,8 @@ Point = tuple[float, float, float]
 """x, y, z in mm."""
 
 _COARSE_KJI = (4, 2, 2)
+WARP_AMPLITUDE_MM = 6.0
+WARP_WAVELENGTH_MM = 190.0
 _WARP_MM = 10.0
 """No position moves further than this; boxes keep that margin."""
 
@@ -118,11 +120,11 @@ class Space:
         return self.x[box], self.y[box], self.z[box]
 
 
-def bent_space(seed: int, amplitude_mm: float = 6.0) -> Space:
+def bent_space(seed: int, amplitude_mm: float = WARP_AMPLITUDE_MM) -> Space:
     """Return positions moved by a smooth random warp of up to ``amplitude_mm`` per axis."""
     x, y, z = coarse_positions()
     moved = [
-        upsampled(base + waves(seed * 10 + n, amplitude_mm, 190.0)(x, y, z))
+        upsampled(base + waves(seed * 10 + n, amplitude_mm, WARP_WAVELENGTH_MM)(x, y, z))
         for n, base in enumerate((x, y, z))
     ]
     return Space(*moved)

@@ -80,6 +80,22 @@ KNOWLEDGE = {
         "PNET is iso- or hyperattenuating and well circumscribed.",
         "NCCN 2024",
     ),
+    "pancreatic cyst resection size": (
+        "Resection of a pancreatic cyst is considered above 3.0 cm³ or above 3 cm.",
+        "Hopkins / ACR",
+    ),
+    "pseudocyst or mucinous cyst attenuation": (
+        "Above 14.5 HU a pancreatic cyst is more likely a pseudocyst, else mucinous.",
+        "PMID 21737901",
+    ),
+    "pancreatic tumor resectability vessel contact": (
+        "Resectable without contact to arteries and without involvement of the portal vein.",
+        "NCCN",
+    ),
+    "portal hypertension spleen volume": (
+        "A spleen of more than 314.5 cm³ is one sign of portal hypertension.",
+        "Harbin 1980; Radiology 2024",
+    ),
     "renal mass by hu simple cyst": (
         "Simple cyst −10 to 20 HU; 20 to 70 HU indeterminate; above 70 HU hyperattenuating.",
         "Bosniak v2019",

@@ -66,11 +66,9 @@ def first_differing_step(chain: EvidenceChain) -> str:
     """
     if chain.status is ChainStatus.AGREES or not chain.steps:
         return ""
-    failed = next((step for step in chain.steps if step.error), None)
-    if failed is not None:
-        return step_words(failed)
     if chain.status is not ChainStatus.DIFFERS:
-        return ""
+        failed = next((step for step in chain.steps if step.error), None)
+        return step_words(failed) if failed is not None else ""
     kinds = (StepKind.MEASURE, StepKind.SEGMENT)
     for kind in kinds:
         steps = [step for step in chain.steps if step.kind is kind]

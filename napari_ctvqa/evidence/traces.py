@@ -61,7 +61,7 @@ def prediction_chain(
         for turn in prediction.trace.turns
         if turn.error and turn.call is None
     )
-    last = _conclusion(question, prediction, steps)
+    last = _conclusion(question, prediction, steps, case)
     return EvidenceChain(
         question.id,
         prediction.model,
@@ -240,7 +240,10 @@ def _first_result(content: Any) -> tuple[str, str]:
 
 
 def _conclusion(
-    question: Question, prediction: Prediction, steps: tuple[EvidenceStep, ...]
+    question: Question,
+    prediction: Prediction,
+    steps: tuple[EvidenceStep, ...],
+    case: Case | None,
 ) -> EvidenceStep:
     """Return the model's answer as a step: what was read, and what its own numbers would say."""
     rule = rule_for(question.subtype)
@@ -255,7 +258,7 @@ def _conclusion(
     raw["read"] = read
     raw["options"] = options = _bound_to(question, value, unit)
     if rule is not None:
-        raw["numbers_say"] = _numbers_say(rule, understood, steps, options)
+        raw["numbers_say"] = _numbers_say(rule, understood, steps, options, case)
     target = understood.structure
     return EvidenceStep(
         StepKind.CONCLUDE,
@@ -306,7 +309,11 @@ def _value_of(
 
 
 def _numbers_say(
-    rule: Rule, understood: Understood, steps: tuple[EvidenceStep, ...], options: list[float]
+    rule: Rule,
+    understood: Understood,
+    steps: tuple[EvidenceStep, ...],
+    options: list[float],
+    case: Case | None,
 ) -> str | float:
     """Return what the rule concludes from the model's own tool results; empty where it cannot."""
     if understood.problem:
@@ -315,7 +322,7 @@ def _numbers_say(
     for item in plan(rule, understood):
         if not counts_for(item, rule):
             continue
-        value = _value_for(item, steps)
+        value = _value_for(item, steps, case)
         if value is None and not item.optional:
             return ""
         values.append(value)
@@ -335,9 +342,17 @@ def _bound_to(question: Question, value: float | str | None, unit: str) -> list[
     return numbers if len(numbers) == len(found) and value in numbers else []
 
 
-def _value_for(item: PlanStep, steps: tuple[EvidenceStep, ...]) -> float | str | None:
-    """Return the last value that a model got for a step of the plan."""
+def _value_for(
+    item: PlanStep, steps: tuple[EvidenceStep, ...], case: Case | None
+) -> float | str | None:
+    """Return the last value that a model got for a step of the plan.
+
+    With a case, the largest of one lesion is the lesion.
+    """
     wanted = selection(item.target)
+    if case is not None:
+        chosen = resolve(case, item.target).chosen
+        wanted = chosen or Selection(wanted.structure)
     able = structures_for(wanted.structure)
     found = [
         _in_own_unit(step)

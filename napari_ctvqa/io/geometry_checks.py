@@ -331,10 +331,11 @@ def _stray_components(left: Mask, right: Mask) -> list[str]:
 
 def _component_centres_x(region: Region) -> list[tuple[int, float]]:
     """Return (voxels, RAS x in mm) of each 26-connected component."""
-    assert region.box_zyx is not None
-    labels = cc3d.connected_components(region.crop_zyx, connectivity=26)
+    assert region.box_zyx is not None and region.crop_zyx is not None
+    # the margin is for cc3d, which takes too little room for the labels of thin boxes
+    labels = cc3d.connected_components(np.pad(region.crop_zyx, 1), connectivity=26)
     stats = cc3d.statistics(labels)
-    start = np.array([part.start for part in region.box_zyx])
+    start = np.array([part.start - 1 for part in region.box_zyx])
     centres = region.grid.ras_mm(stats["centroids"][1:] + start)
     counts = stats["voxel_counts"][1:]
     return [(int(n), float(c[0])) for n, c in zip(counts, centres, strict=True)]

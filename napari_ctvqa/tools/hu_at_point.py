@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ctvqa.core.arguments import failure
+from napari_ctvqa.core.distances import holds
 from napari_ctvqa.core.records import ToolResult
 from napari_ctvqa.tools._steps import schema
 
 if TYPE_CHECKING:
-    from napari_ctvqa.core.cases import Case, Mask
+    from napari_ctvqa.core.cases import Case
 
 _INDEX = {"type": "integer", "minimum": 0, "description": "The file's own voxel index, from 0"}
 
@@ -42,25 +43,18 @@ class HuAtPoint:
         if any(not 0 <= n < size for n, size in zip(whole, shape, strict=True)):
             return failure(f"no such voxel: the volume has {' × '.join(map(str, shape))} voxels")
         z, y, x = (int(n) for n in np.rint(grid.display_index_zyx(whole)))
+        ras_mm = grid.ras_mm((z, y, x))
         content = {
             "value": float(case.volume.array_zyx[z, y, x]),
             "unit": "HU",
             "measurement_type": "hu_at_point",
             "ijk": whole,
-            "ras_mm": [round(float(value), 3) for value in grid.ras_mm((z, y, x))],
-            "structures": sorted(n for n, m in case.masks.items() if _holds(m, (z, y, x))),
+            "ras_mm": [round(float(value), 3) for value in ras_mm],
+            "structures": sorted(
+                n for n, m in case.masks.items() if holds(m.own_region, ras_mm[None])[0]
+            ),
         }
         return ToolResult(content)
-
-
-def _holds(mask: Mask, at_zyx: tuple[int, int, int]) -> bool:
-    box, crop = mask.region.box_zyx, mask.region.crop_zyx
-    if box is None or crop is None:
-        return False
-    if any(not part.start <= n < part.stop for n, part in zip(at_zyx, box, strict=True)):
-        return False
-    z, y, x = (n - part.start for n, part in zip(at_zyx, box, strict=True))
-    return bool(crop[z, y, x])
 
 
 TOOL = HuAtPoint()

@@ -136,3 +136,31 @@ def test_regions_of_different_grids_do_not_mix():
 )
 def test_border_contact_on_all_six_sides(box, expected):
     assert region(box).touches_border is expected
+
+
+def test_components_of_thin_and_scattered_masks_are_those_of_scipy():
+    # a library's guess at the number of labels was too low for boxes of one slice or one row
+    from scipy import ndimage
+
+    rng = np.random.default_rng(5)
+    for number in range(400):
+        shape = tuple(int(n) for n in rng.integers(1, 8, 3))
+        array = rng.random(shape) < rng.choice([0.1, 0.3, 0.5])
+        if number % 3 == 0:
+            array[...] = False
+            array[:: rng.integers(1, 3), :: rng.integers(1, 3), :: rng.integers(1, 3)] = True
+        labels, count = ndimage.label(array, np.ones((3, 3, 3)))
+        found = components(region_of(array, grid(shape)))
+        assert len(found) == count
+        sizes = sorted(np.bincount(labels.ravel())[1:].tolist(), reverse=True)
+        assert list(found.voxels) == sizes
+        for part in range(count):
+            one = found.region_of(part)
+            assert one.voxels == one.crop_zyx.sum() == found.voxels[part]
+            assert len(np.unique(labels[one.box_zyx][one.crop_zyx])) == 1
+
+
+def test_two_voxels_apart_in_a_row_are_two_components(capfd):
+    row = np.array([[[True, False, True]]])
+    assert len(components(region_of(row, grid((1, 1, 3))))) == 2
+    assert capfd.readouterr().out == ""
