@@ -25,7 +25,10 @@ def surface_area_mm2(region: Region) -> float:
     """
     if region.crop_zyx is None:
         return 0.0
-    from skimage.measure import marching_cubes, mesh_surface_area
+    from skimage.measure import (  # type: ignore[import-untyped]
+        marching_cubes,
+        mesh_surface_area,
+    )
 
     padded = np.pad(region.crop_zyx, 1).astype(np.float32)
     vertices, triangles, _, _ = marching_cubes(padded, 0.5, allow_degenerate=False)
@@ -42,7 +45,8 @@ def sphericity(region: Region) -> float | None:
     if not area_mm2:
         return None
     volume_mm3 = region_volume_cm3(region) * 1000.0
-    return math.pi ** (1 / 3) * (6.0 * volume_mm3) ** (2 / 3) / area_mm2
+    ball_mm2: float = math.pi ** (1 / 3) * (6.0 * volume_mm3) ** (2 / 3)
+    return ball_mm2 / area_mm2
 
 
 def border_contact(region: Region) -> dict[str, int]:
