@@ -141,9 +141,12 @@ def divisions_of(structure: str) -> tuple[str, ...]:
 
 @cache
 def organ_of(division: str) -> str:
-    """Return the organ that a structure is a division of; empty where it is none."""
+    """Return the organ that a structure is a division of, or several of (a lobe); else empty."""
     rows = [row for row in table().structures.values() if not row.lesion]
-    return next((row.name for row in rows if division in divisions_of(row.name)), "")
+    found = next((row.name for row in rows if division in divisions_of(row.name)), "")
+    parts = parts_of(division)
+    whole = organ_of(parts[0]) if not found and parts and not is_lesion(division) else ""
+    return found or (whole if whole != division else "")
 
 
 def label(structure: str) -> str:

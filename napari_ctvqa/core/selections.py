@@ -176,7 +176,7 @@ def organ_and_parts(within: str) -> tuple[str, tuple[str, ...]]:
     """Return the organ that a place is in and the divisions it is made of: one, or a lobe's."""
     parts: list[str] = []
     for place in within.split("+"):
-        parts += [place] if names.organ_of(place) else names.parts_of(place)
+        parts += names.parts_of(place) or [place]
     return (names.organ_of(parts[0]) if parts else ""), tuple(parts)
 
 

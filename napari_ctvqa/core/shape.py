@@ -25,15 +25,13 @@ def surface_area_mm2(region: Region) -> float:
     """
     if region.crop_zyx is None:
         return 0.0
-    from skimage.measure import (  # type: ignore[import-untyped]
-        marching_cubes,
-        mesh_surface_area,
-    )
+    from skimage.measure import marching_cubes, mesh_surface_area
 
     padded = np.pad(region.crop_zyx, 1).astype(np.float32)
-    vertices, triangles, _, _ = marching_cubes(padded, 0.5, allow_degenerate=False)
+    mesh = marching_cubes(padded, 0.5, allow_degenerate=False)  # type: ignore[no-untyped-call]
+    vertices, triangles = mesh[:2]
     placed = vertices @ region.grid.affine_zyx_to_ras[:3, :3].T
-    return float(mesh_surface_area(placed, triangles))
+    return float(mesh_surface_area(placed, triangles))  # type: ignore[no-untyped-call]
 
 
 def sphericity(region: Region) -> float | None:

@@ -343,9 +343,8 @@ def _agree(said: str, recorded: str) -> bool:
     """Return whether two names can mean the same organ: equal, or one is a part of the other."""
     return (
         said == recorded
-        or said in (*names.parts_of(recorded), *names.divisions_of(recorded))
-        or recorded in (*names.parts_of(said), *names.divisions_of(said))
-        or recorded in names.candidates(said)
+        or recorded in (names.organ_of(said), *names.parts_of(said), *names.candidates(said))
+        or said in (names.organ_of(recorded), *names.parts_of(recorded))
     )
 
 
@@ -415,8 +414,6 @@ def _lesion(question: Question, text: str, *, placed: bool = True) -> tuple[str,
     if problem:
         return "", problem
     whole = names.organ_of(organ) or organ
-    if organ in ("liver_right_lobe", "liver_left_lobe"):
-        whole = "liver"
     structure, problem = _lesion_of(whole, text, question.lesion)
     if problem or not placed:
         return structure, problem

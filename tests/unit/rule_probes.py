@@ -277,7 +277,7 @@ def _between():
         other = others("inter-segment comparison", masks, text, organ="liver")
         yield other["any"], any_voxel
     yield (
-        agent("inter-segment comparison", masks, options, text="Compare them.", organ="liver"),
+        agent("inter-segment comparison", masks, options, text="Compare both.", organ="liver"),
         "B",
     )
     yield (
@@ -662,8 +662,6 @@ def _enlargement():
         "segment voxels liver", "measure volume_cm3 liver",
     ]  # fmt: skip
     yield why(name, {"aorta": organ(9)}, "Is the aorta enlarged?", on=BIG)[0], "cannot_check"
-    normal = chain(name, {"liver": organ(9)}, "Is the liver of normal size?", on=BIG)
-    yield normal.conclusion, "Yes"
 
 
 @probe("tumor organ HU difference")
