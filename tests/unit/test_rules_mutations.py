@@ -188,7 +188,11 @@ def probes() -> Iterator[tuple[Any, Any]]:
         burden = said("lesion volume measurement", little, organ="liver", answer=stated)
         yield burden, ("0.3 cm³", status, False)
     largest = said(
-        "lesion volume measurement", found, "Volume of the largest?", "30", organ="liver"
+        "lesion volume measurement",
+        found,
+        "Volume of the largest liver lesion?",
+        "30",
+        organ="liver",
     )
     yield largest, ("30.0 cm³", "agrees", False)
     for left, right, label in (
