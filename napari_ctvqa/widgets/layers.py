@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psygnal import Signal
+from qtpy.QtCore import QTimer
 
 from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.colours import (
@@ -16,6 +17,7 @@ from napari_ctvqa.core.colours import (
     lesion_look,
     look_of,
 )
+from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.core.view_text import PLANES
 from napari_ctvqa.core.windows import DEFAULT_PRESET, preset_table
 from napari_ctvqa.io.user_config import config_folder
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.geometry import Grid
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.widgets.label_styles import StyledLabels
+    from napari_ctvqa.widgets.layer_stack import Spacing
 
 _ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 _GROUPS = ("organs", "lesions")
@@ -299,6 +302,9 @@ class CaseLayers:
     def _on_case_changed(self) -> None:
         case, before = self.session.case, self._case
         if case is before:
+            if self.session.case_state is CaseState.LOADING:
+                # Once the reading, which is started after this signal, is on its way.
+                QTimer.singleShot(0, self._prepare)
             return
         same_volume = before is not None and case is not None and case.volume is before.volume
         if before is not None and not same_volume:
@@ -318,13 +324,21 @@ class CaseLayers:
             self._highlight_focus()  # masks arrived: nobody is moved for that
         self.changed.emit()
 
+    def _prepare(self) -> None:
+        """Make the CT's layer while the CT is inflated: napari's first one takes a second."""
+        if self._connections and self._case is None and self.stack.get(CT) is None:
+            self._draw_image(np.zeros((1, 1, 1), np.int16), (1.0, 1.0, 1.0))
+            self._show_and_hide()
+
     def _draw_volume(self, volume: Volume) -> None:
-        preset = self.presets.named(self.preset_name)
-        assert preset is not None
-        spacing_mm = volume.display_grid.spacing_mm_zyx
-        self.stack.draw_image(volume.display_zyx, spacing_mm, (preset.lo, preset.hi))
+        self._draw_image(volume.display_zyx, volume.display_grid.spacing_mm_zyx)
         # What the new case draws anyway is not emptied first: each swap costs napari 30 ms.
         self.stack.empty_all(keep=(CT, *_GROUPS))
+
+    def _draw_image(self, array_zyx: npt.NDArray[Any], spacing_mm_zyx: Spacing) -> None:
+        preset = self.presets.named(self.preset_name)
+        assert preset is not None
+        self.stack.draw_image(array_zyx, spacing_mm_zyx, (preset.lo, preset.hi))
 
     def _leave(self, case: Case) -> None:
         self._places[case.case_id, case.volume.path] = self._index_zyx()
