@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.cli import DONE, one_line, speaks_utf8, write_out
@@ -12,8 +13,10 @@ from napari_ctvqa.commands._questions import (
     add_path_arguments,
     open_questions,
 )
+from napari_ctvqa.core import names
 from napari_ctvqa.core.answers import with_unit
 from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.question_checks import (
     asked_twice,
     duplicate_flag,
@@ -21,7 +24,7 @@ from napari_ctvqa.core.question_checks import (
     stated_text,
 )
 from napari_ctvqa.core.regions import focus_slice
-from napari_ctvqa.core.rules import rule_for
+from napari_ctvqa.core.rules import rule_for, supported
 from napari_ctvqa.core.understanding import understand
 from napari_ctvqa.evidence.chains import reference_chain, wanted_structures
 from napari_ctvqa.evidence.check import status_reasons
@@ -48,13 +51,22 @@ class Evidence:
         """Declare the arguments."""
         add_path_arguments(parser)
         parser.add_argument("id", metavar="ID", help="id of the question")
+        parser.add_argument(
+            "--subtype", metavar="NAME",
+            help="take it as a question of this subtype: questions of CT-SpatialVQA or of a table "
+            "of your own need not say one",
+        )  # fmt: skip
+        parser.add_argument(
+            "--target", action="append", default=[], metavar="STRUCTURE",
+            help="what it is about, instead of what its text says, e.g. spleen (repeatable)",
+        )  # fmt: skip
         add_absent_argument(parser)
         parser.add_argument("--json", action="store_true", help="write JSON")
 
     def run(self, args: argparse.Namespace) -> int:
         """Write the chain; a question that cannot be checked says why and is no failure."""
         opened, questions = open_questions(args)
-        question = questions.by_id(args.id)
+        question = as_named(questions.by_id(args.id), args.subtype, args.target)
         files = opened.case_files(question.case_id)
         case = read_case(files, wanted=wanted_structures(question))
         if args.absent_means_none:
@@ -66,6 +78,34 @@ class Evidence:
         else:
             write_out(_text(question, chain, case, _flags(questions, question, chain)))
         return DONE
+
+
+def as_named(question: Question, subtype: str | None, targets: Sequence[str]) -> Question:
+    """Return the question with the subtype and the targets that a person named for it.
+
+    Raises
+    ------
+    NotFoundError
+        For a subtype without a rule, or a target that no name of the table fits.
+    """
+    if subtype:
+        rule = rule_for(subtype)
+        if rule is None:
+            raise NotFoundError(
+                f"no rule for the subtype {subtype!r}.",
+                hint=f"There are: {', '.join(supported())}.",
+            )
+        question = replace(question, subtype=rule.subtype, answer_type=rule.answer_type)
+    unknown = [name for name in targets if not names.is_known(name)]
+    if unknown:
+        raise NotFoundError(
+            f"no structure is called {unknown[0]!r}.",
+            hint="Give a name of AbdomenAtlas or TotalSegmentator, e.g. kidney_left.",
+        )
+    if not targets:
+        return question
+    said = " and ".join(names.label(name) for name in targets)
+    return replace(question, text=said, organ="", lesion="")
 
 
 def _flags(questions: QuestionSet, question: Question, chain: EvidenceChain) -> tuple[str, ...]:

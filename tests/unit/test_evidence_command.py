@@ -86,3 +86,64 @@ def test_a_missing_case_is_an_error(benchmark, capsys):
     code, out = evidence(benchmark, capsys, "q000004", "--json")
     assert code == 1
     assert "BDMAP_00000001" in json.loads(out)["error"]["message"]
+
+
+# --------------------------------------------------------------- targets that a person names
+
+
+@pytest.fixture
+def table(benchmark, tmp_path):
+    case = benchmark / "benchmark" / "ct" / "BDMAP_00000001"
+    path = tmp_path / "mine.csv"
+    spleen_cm3 = small_benchmark.questions_of("x", 0)[4]["answer"]
+    rows = [
+        f"t1,{case},How big is that organ in cm3?,{spleen_cm3}",
+        f"t2,{case},Is anything wrong here?,Yes",
+        f"t3,{case},Which of the two is bigger?,right",
+    ]
+    path.write_text("\n".join(["id,case,question,answer", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("question_id", "subtype", "targets", "conclusion"),
+    [
+        ("t1", "organ volume measurement", ["spleen"], None),
+        ("t2", "liver lesion existence", ["liver_lesion"], "Yes"),
+        ("t2", "Liver_Lesion_Existence", ["hepatic_lesion"], "Yes"),
+        ("t3", "kidney volume comparison", ["kidney"], None),
+    ],
+)
+def test_a_person_names_subtype_and_target_of_a_table_s_question(
+    table, capsys, question_id, subtype, targets, conclusion
+):
+    named = [part for target in targets for part in ("--target", target)]
+    code, out = evidence(table, capsys, question_id, "--subtype", subtype, *named, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["status"] in ("agrees", "differs")
+    if conclusion:
+        assert (data["conclusion"], data["status"]) == (conclusion, "agrees")
+
+
+def test_two_organs_can_be_named(table, capsys):
+    code, out = evidence(
+        table, capsys, "t1", "--subtype", "organ HU ratio", "--target", "liver", "--target",
+        "spleen", "--json",
+    )  # fmt: skip
+    data = json.loads(out)
+    assert code == 0
+    assert {step["target"] for step in data["steps"][:-1]} == {"liver", "spleen"}
+    assert data["conclusion"] == "1.20"  # 60 HU over 50 HU
+
+
+def test_without_a_subtype_it_says_that_there_is_no_rule(table, capsys):
+    _, out = evidence(table, capsys, "t1", "--json")
+    assert json.loads(out)["status"] == "cannot_check"
+
+
+@pytest.mark.parametrize("arguments", [("--subtype", "no such"), ("--target", "no such organ")])
+def test_unknown_names_are_errors(table, capsys, arguments):
+    code, out = evidence(table, capsys, "t1", *arguments, "--json")
+    assert code == 1
+    assert json.loads(out)["error"]["code"] == "not_found"
