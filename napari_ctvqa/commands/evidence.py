@@ -16,6 +16,7 @@ from napari_ctvqa.commands._questions import (
 from napari_ctvqa.core import names
 from napari_ctvqa.core.answers import with_unit
 from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.chains import ChainStatus
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.question_checks import (
     asked_twice,
@@ -66,12 +67,13 @@ class Evidence:
     def run(self, args: argparse.Namespace) -> int:
         """Write the chain; a question that cannot be checked says why and is no failure."""
         opened, questions = open_questions(args)
-        question = as_named(questions.by_id(args.id), args.subtype, args.target)
+        asked = questions.by_id(args.id)
+        question, words_read = as_named(asked, args.subtype, args.target)
         files = opened.case_files(question.case_id)
         case = read_case(files, wanted=wanted_structures(question))
         if args.absent_means_none:
             case = absent_means_none(case)
-        chain = reference_chain(question, case)
+        chain = _compared(reference_chain(question, case), words_read=words_read)
         if args.json:
             text = json.dumps(record(question, chain, case), ensure_ascii=not speaks_utf8())
             write_out(text + "\n")
@@ -80,8 +82,13 @@ class Evidence:
         return DONE
 
 
-def as_named(question: Question, subtype: str | None, targets: Sequence[str]) -> Question:
-    """Return the question with the subtype and the targets that a person named for it.
+def as_named(
+    question: Question, subtype: str | None, targets: Sequence[str]
+) -> tuple[Question, bool]:
+    """Return the question with subtype and targets that a person named, and if its words count.
+
+    Its own words are kept where they are understood with that target; else the target's name
+    stands for them.
 
     Raises
     ------
@@ -103,9 +110,34 @@ def as_named(question: Question, subtype: str | None, targets: Sequence[str]) ->
             hint="Give a name of AbdomenAtlas or TotalSegmentator, e.g. kidney_left.",
         )
     if not targets:
-        return question
+        return question, True
+    kept = _recorded(question, targets[0])
+    rule = rule_for(question.subtype)
+    if len(targets) == 1 and rule is not None and not understand(kept, rule).problem:
+        return kept, True
     said = " and ".join(names.label(name) for name in targets)
-    return replace(question, text=said, organ="", lesion="")
+    return replace(question, text=said, organ="", lesion=""), False
+
+
+def _recorded(question: Question, target: str) -> Question:
+    """Return the question as if its record named the target; its words stay."""
+    organ = names.parent_of(names.canonical(target)) or names.canonical(target)
+    return replace(question, organ=organ, lesion=target if names.is_lesion(target) else "")
+
+
+def _compared(chain: EvidenceChain, *, words_read: bool) -> EvidenceChain:
+    """Return the chain without a verdict where words that were not read may turn it round.
+
+    "Free of lesions" and "has lesions" have one target and opposite answers; a number has no
+    opposite.
+    """
+    if words_read or chain.status is ChainStatus.CANNOT_CHECK or chain.difference is not None:
+        return chain
+    return chain.with_status(
+        ChainStatus.CANNOT_CHECK,
+        "the question's own words were not understood and may turn yes and no, or sides, round: "
+        "compare the conclusion with the reference yourself",
+    )
 
 
 def _flags(questions: QuestionSet, question: Question, chain: EvidenceChain) -> tuple[str, ...]:

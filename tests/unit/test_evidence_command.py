@@ -98,32 +98,38 @@ def table(benchmark, tmp_path):
     spleen_cm3 = small_benchmark.questions_of("x", 0)[4]["answer"]
     rows = [
         f"t1,{case},How big is that organ in cm3?,{spleen_cm3}",
-        f"t2,{case},Is anything wrong here?,Yes",
-        f"t3,{case},Which of the two is bigger?,right",
+        f"t2,{case},Is there any lesion?,Yes",
+        f"t3,{case},Is this organ spared by whatever was found elsewhere?,Yes",
+        f"t4,{case},Is it free of lesions?,Yes",
     ]
     path.write_text("\n".join(["id,case,question,answer", *rows]) + "\n")
     return path
 
 
 @pytest.mark.parametrize(
-    ("question_id", "subtype", "targets", "conclusion"),
+    ("question_id", "subtype", "target", "conclusion", "status"),
     [
-        ("t1", "organ volume measurement", ["spleen"], None),
-        ("t2", "liver lesion existence", ["liver_lesion"], "Yes"),
-        ("t2", "Liver_Lesion_Existence", ["hepatic_lesion"], "Yes"),
-        ("t3", "kidney volume comparison", ["kidney"], None),
+        # a number has no opposite: it is compared although the question's words are not known
+        ("t1", "organ volume measurement", "spleen", None, "agrees"),
+        ("t2", "Liver_Lesion_Existence", "hepatic_lesion", "Yes", "agrees"),
+        # the liver has a lesion; "spared" is not understood, and would turn the answer round
+        ("t3", "liver lesion existence", "liver_lesion", "Yes", "cannot_check"),
+        # "free of" is understood: the liver is not
+        ("t4", "liver lesion existence", "liver_lesion", "No", "differs"),
     ],
 )
 def test_a_person_names_subtype_and_target_of_a_table_s_question(
-    table, capsys, question_id, subtype, targets, conclusion
+    table, capsys, question_id, subtype, target, conclusion, status
 ):
-    named = [part for target in targets for part in ("--target", target)]
-    code, out = evidence(table, capsys, question_id, "--subtype", subtype, *named, "--json")
+    named = ("--subtype", subtype, "--target", target, "--json")
+    code, out = evidence(table, capsys, question_id, *named)
     data = json.loads(out)
     assert code == 0
-    assert data["status"] in ("agrees", "differs")
+    assert data["status"] == status
     if conclusion:
-        assert (data["conclusion"], data["status"]) == (conclusion, "agrees")
+        assert data["conclusion"] == conclusion
+    if status == "cannot_check":
+        assert "compare the conclusion with the reference yourself" in data["difference"]
 
 
 def test_two_organs_can_be_named(table, capsys):
