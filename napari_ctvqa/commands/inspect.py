@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from napari_ctvqa.core.cases import MaskProblem
-from napari_ctvqa.core.sampling import centroid_ras_mm, hu_inside
+from napari_ctvqa.core.sampling import centroid_ras_mm, hu_sample
 from napari_ctvqa.io.case_files import find_case, with_masks
 from napari_ctvqa.io.reader import case_of, read_masks, read_volume
 
@@ -92,7 +92,8 @@ def report(case: Case, unread: Sequence[MaskProblem] = ()) -> dict[str, Any]:
 def _measured(case: Case, mask: Mask) -> dict[str, Any]:
     own = mask.own_region
     centre = centroid_ras_mm(own)
-    hu = hu_inside(case.volume, mask)
+    sample = hu_sample(case.volume, own)
+    hu = sample.values[:0] if sample.no_number else sample.values  # nothing filled in is averaged
     return {
         "name": mask.name,
         "voxels": own.voxels,

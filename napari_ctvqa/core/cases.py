@@ -165,6 +165,8 @@ class Volume:
     ``grid``; None where there are none."""
     other_grid: Grid | None = None
     """The grid by the form of the header (qform or sform) that is not used, where it has both."""
+    padding_hu: float | None = None
+    """The constant around the scanned field, where the geometry check found one."""
 
 
 @dataclass(frozen=True)

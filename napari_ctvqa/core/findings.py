@@ -5,6 +5,7 @@ The reference chain and the agents' tools both come here, so that they cannot di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -126,7 +127,12 @@ class _Work:
         slice_display: int | None = None,
         **detail: Any,
     ) -> Finding:
-        """Return the finding with its unit and every caveat, each once."""
+        """Return the finding with its unit and every caveat, each once.
+
+        A number that is none (infinite, undefined) never leaves as a value.
+        """
+        if isinstance(value, float) and not math.isfinite(value):
+            value, problem = None, f"{self.step.measure} is no finite number"
         all_caveats = (
             *caveats,
             *border_caveats(self.found.masks),
@@ -268,10 +274,9 @@ def _relative_position(work: _Work) -> Finding:
 def _percentile(share: float) -> Callable[[_Work], Finding]:
     def finding(work: _Work) -> Finding:
         lesions, caveats = lesions_left_out(work.case, work.found)
-        hu = hu_percentile(work.found.masks, lesions, work.case.volume, share)
-        if hu is None:
-            return work.nothing("no voxel is left to measure HU on")
-        return work.done(hu, *caveats)
+        number = hu_percentile(work.found.masks, lesions, work.case.volume, share)
+        problem = "; ".join(number.caveats) if number.value is None else ""
+        return work.done(number.value, *number.caveats, *caveats, problem=problem)
 
     return finding
 

@@ -28,10 +28,11 @@ from napari_ctvqa.core.regions import (
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Mask, Region, Volume
 
-from napari_ctvqa.core.sampling import hu_in
+from napari_ctvqa.core.sampling import hu_sample
 
 BORDER_CAVEAT = "touches the border of the volume: part of it may lie outside the scan"
 EMPTY_CAVEAT = "the mask is empty"
+NO_VOXEL = "no voxel is left to measure HU on"
 
 UNITS = {
     "volume_cm3": "cm³",
@@ -85,27 +86,78 @@ def volume_cm3(masks: Sequence[Mask]) -> Measurement:
 
 @dataclass(frozen=True, slots=True)
 class HuStatistics:
-    """HU over a set of voxels; mean and SD (population) are None where there is no voxel."""
+    """HU over a set of voxels; mean and SD (population) are None where they cannot be given.
+
+    ``problem`` says why; ``caveats`` name voxels that were left out.
+    """
 
     voxels: int
     mean_hu: float | None
     sd_hu: float | None
+    problem: str = ""
+    caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HuValues:
+    """The HU that may be measured on, or the reason why none may."""
+
+    values: npt.NDArray[Any]
+    problem: str = ""
+    caveats: tuple[str, ...] = ()
+
+
+def hu_doubt(volume: Volume) -> str:
+    """Return why no HU of a volume is to be trusted, empty where they are."""
+    found = (w.message for w in volume.report.warnings if w.code == "hu_implausible")
+    return next((f"HU cannot be measured: {message}" for message in found), "")
+
+
+def hu_values(region: Region, volume: Volume) -> HuValues:
+    """Return the HU of a region that mean something.
+
+    None where the CT's values are no HU, or a voxel of the region holds no number in the file: a
+    value that was filled in is not measured. Padding is no tissue: it is left out, like what a
+    structure has beyond the border of the volume, and a caveat says how much of it.
+    """
+    nothing = np.zeros(0, dtype=volume.array_zyx.dtype)
+    doubt = hu_doubt(volume)
+    if doubt:
+        return HuValues(nothing, doubt)
+    found = hu_sample(volume, region)
+    if found.no_number:
+        problem = (
+            f"HU cannot be measured: {found.no_number} of {found.values.size} voxels hold no "
+            "number in the file"
+        )
+        return HuValues(nothing, problem)
+    padded = 0 if found.padding is None else int(np.count_nonzero(found.padding))
+    if found.padding is None or not padded:
+        return HuValues(found.values, "" if found.values.size else NO_VOXEL)
+    kept = found.values[~found.padding]
+    caveat = (
+        f"{padded} of {found.values.size} voxels are padding outside the scanned field and are "
+        "left out"
+    )
+    return HuValues(kept, "" if kept.size else f"{NO_VOXEL}: {caveat}", (caveat,))
 
 
 def hu_statistics(region: Region, volume: Volume) -> HuStatistics:
-    """Return mean and SD of HU over a region.
+    """Return mean and SD of HU over a region; see ``hu_values`` for what is measured on.
 
     Only the voxels inside the box are gathered, in the CT's own type; sums are in float64. The SD
     is the population's (divided by n). On a grid that is not the CT's, the CT is interpolated at
     the region's voxel centres.
     """
-    values: npt.NDArray[Any] = hu_in(volume, region)
+    found = hu_values(region, volume)
+    values = found.values
     if not values.size:
-        return HuStatistics(0, None, None)
+        return HuStatistics(0, None, None, found.problem, found.caveats)
     mean_hu = float(values.mean(dtype=np.float64))
     # einsum casts block by block: the squares of 16-bit HU are summed without a float64 copy
     mean_square = float(np.einsum("i,i->", values, values, dtype=np.float64)) / values.size
-    return HuStatistics(int(values.size), mean_hu, math.sqrt(max(0.0, mean_square - mean_hu**2)))
+    sd_hu = math.sqrt(max(0.0, mean_square - mean_hu**2))
+    return HuStatistics(int(values.size), mean_hu, sd_hu, "", found.caveats)
 
 
 def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Measurement:
@@ -114,12 +166,8 @@ def mean_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> M
     Source: RadGPT's organ HU is the mean over organ minus all lesions. An empty mask, or one that
     is all lesion, has no HU.
     """
-    organ, lesion = _on_one_grid(masks, lesions)
-    found = hu_statistics(difference(organ, lesion), volume)
-    caveats = border_caveats(masks)
-    if found.mean_hu is None:
-        caveats = ("no voxel is left to measure HU on", *caveats)
-    return Measurement("mean_hu", found.mean_hu, UNITS["mean_hu"], caveats)
+    found = hu_statistics(without(masks, lesions), volume)
+    return _of_hu("mean_hu", found.mean_hu, found.problem, found.caveats, masks)
 
 
 def sd_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Measurement:
@@ -127,24 +175,38 @@ def sd_hu(masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume) -> Mea
 
     Source: RadGPT gives an organ's HU as mean ± SD over organ minus all lesions.
     """
-    organ, lesion = _on_one_grid(masks, lesions)
-    found = hu_statistics(difference(organ, lesion), volume)
-    caveats = border_caveats(masks)
-    if found.sd_hu is None:
-        caveats = ("no voxel is left to measure HU on", *caveats)
-    return Measurement("sd_hu", found.sd_hu, UNITS["sd_hu"], caveats)
+    found = hu_statistics(without(masks, lesions), volume)
+    return _of_hu("sd_hu", found.sd_hu, found.problem, found.caveats, masks)
 
 
 def hu_percentile(
     masks: Sequence[Mask], lesions: Sequence[Mask], volume: Volume, percent: float
-) -> float | None:
-    """Return a percentile (0 to 100) of HU of a structure without its lesions; None if empty.
+) -> Measurement:
+    """Return a percentile (0 to 100) of HU of a structure without its lesions.
 
     Between two voxels it is interpolated linearly; 50 is the median.
     """
+    found = hu_values(without(masks, lesions), volume)
+    value = float(np.percentile(found.values, percent)) if found.values.size else None
+    return _of_hu(f"p{percent:g}_hu", value, found.problem, found.caveats, masks)
+
+
+def _of_hu(
+    name: str,
+    value: float | None,
+    problem: str,
+    caveats: tuple[str, ...],
+    masks: Sequence[Mask],
+) -> Measurement:
+    """Return a number of HU; without one, the reason alone is its first caveat."""
+    said = (problem,) if value is None else caveats
+    return Measurement(name, value, "HU", (*said, *border_caveats(masks)))
+
+
+def without(masks: Sequence[Mask], lesions: Sequence[Mask]) -> Region:
+    """Return the voxels of the masks that are in none of the lesions."""
     organ, lesion = _on_one_grid(masks, lesions)
-    values: npt.NDArray[Any] = hu_in(volume, difference(organ, lesion))
-    return float(np.percentile(values, percent)) if values.size else None
+    return difference(organ, lesion)
 
 
 def _on_one_grid(masks: Sequence[Mask], others: Sequence[Mask]) -> tuple[Region, list[Region]]:

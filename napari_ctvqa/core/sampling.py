@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,15 @@ import numpy.typing as npt
 
 from napari_ctvqa.core.cases import Region
 from napari_ctvqa.core.geometry import SAME_GRID_VOXELS
-from napari_ctvqa.core.regions import region_of
+from napari_ctvqa.core.regions import overlap_voxels, region_of
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import BoxZYX, Mask, Volume
     from napari_ctvqa.core.geometry import Affine, Grid
 
 AIR_HU = -1024
+PADDING_BELOW_HU = -1500
+"""No tissue and no air is that low: what is, was written by a scanner or a converter."""
 
 
 def resample_region(region: Region, onto: Grid) -> Region:
@@ -99,21 +102,82 @@ def hu_in(volume: Volume, region: Region) -> npt.NDArray[np.generic]:
     Where that is the CT's grid these are the CT's own values; elsewhere the CT is interpolated
     linearly at the region's voxel centres, and voxels outside the CT are left out.
     """
+    return hu_sample(volume, region).values
+
+
+@dataclass(frozen=True)
+class HuSample:
+    """HU under the voxels of a region, and which of them are none."""
+
+    values: npt.NDArray[np.generic]
+    padding: npt.NDArray[np.bool_] | None
+    """Which values are, or were interpolated from, padding; None where there is none."""
+    no_number: int
+    """How many values rest on a voxel that holds no number in the file."""
+
+
+def hu_sample(volume: Volume, region: Region) -> HuSample:
+    """Return what ``hu_in`` returns, and what of it is padding or stands for no number."""
     if region.box_zyx is None or region.crop_zyx is None:
-        return np.zeros(0, dtype=volume.array_zyx.dtype)
+        nothing = np.zeros(0, dtype=volume.array_zyx.dtype)
+        return HuSample(nothing, None, 0)
     if region.grid is volume.grid or region.grid.same_as(volume.grid):
-        return volume.array_zyx[region.box_zyx][region.crop_zyx]
+        values = volume.array_zyx[region.box_zyx][region.crop_zyx]
+        count = 0 if volume.no_number is None else overlap_voxels(region, [volume.no_number])
+        lowest = float(values.min())  # first, so that the usual organ costs no second array
+        padded = _padding(volume, values) if lowest <= _padding_limit(volume) else None
+        return HuSample(values, padded, count)
     from scipy import ndimage
 
     index = np.argwhere(region.crop_zyx) + [s.start for s in region.box_zyx]
     at = volume.grid.index_zyx(region.grid.ras_mm(index))
     last = np.array(volume.grid.shape_zyx) - 1
     at = at[((at > -0.5) & (at < last + 0.5)).all(axis=1)]
-    return np.asarray(
+    values = np.asarray(
         ndimage.map_coordinates(  # type: ignore[call-overload]
             volume.array_zyx, at.T, output=np.float32, order=1, mode="nearest", prefilter=False
         )
     )
+    padding, holes = _rests_on(volume, at)
+    return HuSample(values, padding, int(np.count_nonzero(holes)))
+
+
+def _padding_limit(volume: Volume) -> float:
+    """Return the value up to which a CT's values are padding."""
+    return max(PADDING_BELOW_HU, volume.padding_hu or PADDING_BELOW_HU)
+
+
+def _padding(volume: Volume, values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    return np.asarray(np.less_equal(values, _padding_limit(volume)))  # type: ignore[call-overload]
+
+
+def _rests_on(
+    volume: Volume, at_zyx: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which points have padding, and which have no number, among the voxels around them."""
+    padding, holes = np.zeros(len(at_zyx), bool), np.zeros(len(at_zyx), bool)
+    last = np.array(volume.grid.shape_zyx) - 1
+    low, high = np.floor(at_zyx + 1e-6), np.ceil(at_zyx - 1e-6)
+    for ends in product((low, high), repeat=3):
+        voxel = np.stack([end[:, axis] for axis, end in enumerate(ends)], axis=1)
+        corner = np.clip(voxel, 0, last).astype(np.intp)
+        z, y, x = corner.T
+        padding |= _padding(volume, volume.array_zyx[z, y, x])
+        if volume.no_number is not None:
+            holes |= _inside(volume.no_number, corner)
+    return padding, holes
+
+
+def _inside(region: Region, index_zyx: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Return which indices of the region's grid are among its voxels."""
+    if region.box_zyx is None or region.crop_zyx is None:
+        return np.zeros(len(index_zyx), bool)
+    own = index_zyx - [part.start for part in region.box_zyx]
+    valid = ((own >= 0) & (own < region.crop_zyx.shape)).all(axis=1)
+    found = np.zeros(len(own), bool)
+    z, y, x = own[valid].T
+    found[valid] = region.crop_zyx[z, y, x]
+    return found
 
 
 def centroid_ras_mm(region: Region) -> npt.NDArray[np.float64] | None:

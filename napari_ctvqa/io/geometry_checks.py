@@ -49,6 +49,10 @@ AIR_FLOOR_HU = -4096
 PADDING_HU = (-8192, -10000, -32767, -32768)
 """Constants below ``AIR_FLOOR_HU`` that scanners and converters write outside the field."""
 CT_SPAN_HU = 200
+HIGHEST_HU = 70000
+"""No scanner stores more: 16 bits hold 65535."""
+ODD_PERCENT = 0.01
+"""This part of the voxels at either end says nothing about what the values are."""
 COMPONENT_SHARE = 0.1
 """A component smaller than this part of its structure says nothing about sides."""
 
@@ -217,21 +221,23 @@ def check_values(
                 "out measurements that include them, or get the file again.",
             )
         )
-    lowest = hu_min
+    sample = array_zyx[tuple(slice(None, None, 1 + n // 128) for n in array_zyx.shape)]
+    rest = sample
     if AIR_FLOOR_HU <= hu_min < PADDING_BELOW_HU or hu_min in PADDING_HU:
-        share, lowest = _padding(array_zyx, hu_min)
+        padded = sample == hu_min
+        share = float(padded.mean())
         if share >= PADDING_SHARE:
+            rest = sample[~padded]
             found.append(
                 GeometryWarning(
                     "padding",
                     Level.AMBER,
                     f"{name}: {share:.0%} of the voxels are {hu_min:g}, outside the scanned "
-                    "field. They are drawn as air; means over regions that reach there are wrong.",
+                    "field. They are drawn as air; means over regions that reach there leave "
+                    "them out.",
                 )
             )
-        else:
-            lowest = hu_min
-    reason = _implausible(lowest, hu_max)
+    reason = _implausible(rest, hu_min if rest is sample else None, hu_max)
     if reason:
         found.append(
             GeometryWarning(
@@ -244,22 +250,26 @@ def check_values(
     return tuple(found)
 
 
-def _padding(array_zyx: npt.NDArray[np.generic], hu_min: float) -> tuple[float, float]:
-    """Return the share of voxels at the minimum, and the lowest value above it, from a sample."""
-    step = tuple(slice(None, None, 1 + n // 128) for n in array_zyx.shape)
-    sample = array_zyx[step]
-    padded = sample == hu_min
-    rest = sample[~padded]
-    return float(padded.mean()), float(rest.min()) if rest.size else hu_min
+def _implausible(sample: npt.NDArray[np.generic], lowest: float | None, highest: float) -> str:
+    """Return why values are no HU, empty where they may be.
 
-
-def _implausible(lowest: float, highest: float) -> str:
-    if highest - lowest < CT_SPAN_HU:
+    ``sample`` are the values without padding. A handful of odd voxels neither makes HU of other
+    numbers nor hides that they are none: span and air are judged without the extremes.
+    """
+    if not sample.size:
+        return ""
+    low, high = (
+        float(np.percentile(sample, percent))  # type: ignore[type-var]
+        for percent in (ODD_PERCENT, 100 - ODD_PERCENT)
+    )
+    if high - low < CT_SPAN_HU:
         return "span too little for a CT (normalised?)"
-    if lowest >= 0:
+    if low >= 0:
         return "never fall below 0, so air is not -1000 HU (intercept lost?)"
-    if lowest < AIR_FLOOR_HU:
+    if (float(sample.min()) if lowest is None else lowest) < AIR_FLOOR_HU:
         return "lie far below air at -1000 HU (scaled twice?)"
+    if highest > HIGHEST_HU:
+        return "lie far above metal (scaled twice, or a damaged voxel?)"
     return ""
 
 

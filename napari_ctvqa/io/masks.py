@@ -251,7 +251,7 @@ def _binary_region(file: NiftiFile, grid: Grid) -> Region:
         if value < 0 or np.count_nonzero(part == value) != np.count_nonzero(inside):
             raise _several_values(file, part, value)
         pieces.append(((first + box[0].start, box[1].start, box[2].start), inside))
-    return _joined(pieces, grid)
+    return joined_region(pieces, grid)
 
 
 def _several_values(file: NiftiFile, part: npt.NDArray[np.integer], value: int) -> InputFileError:
@@ -280,7 +280,10 @@ def _bounds(labels: npt.NDArray[np.integer]) -> tuple[slice, slice, slice] | Non
     )
 
 
-def _joined(pieces: list[tuple[tuple[int, int, int], npt.NDArray[np.bool_]]], grid: Grid) -> Region:
+def joined_region(
+    pieces: list[tuple[tuple[int, int, int], npt.NDArray[np.bool_]]], grid: Grid
+) -> Region:
+    """Return the region of boxes of a file: each (first k, j, i) and what is set, (k, j, i)."""
     if not pieces:
         return Region(grid, None, None, 0)
     low = [min(start[a] for start, _ in pieces) for a in range(3)]

@@ -36,7 +36,7 @@ from napari_ctvqa.io.geometry_checks import (
 )
 from napari_ctvqa.io.label_maps import CasePainter
 from napari_ctvqa.io.mask_claims import settled
-from napari_ctvqa.io.masks import Frame, read_mask_file
+from napari_ctvqa.io.masks import Frame, joined_region, read_mask_file
 from napari_ctvqa.io.nifti import NiftiFile, NiftiHeader, read_header
 
 if TYPE_CHECKING:
@@ -249,6 +249,8 @@ class _Values:
         """Where the file's bytes are the values: the array to inflate into."""
         self.low, self.high = np.inf, -np.inf
         self.filled = 0
+        self.no_number: list[tuple[tuple[int, int, int], npt.NDArray[np.bool_]]] = []
+        """Where the file holds no number: boxes of it, as ``joined_region`` takes them."""
 
     def take(self, first: int, slab: npt.NDArray[np.generic]) -> None:
         """Convert and keep one slab (k, j, i) that begins at slice ``first``."""
@@ -258,14 +260,14 @@ class _Values:
         if self._header.dtype.kind in "iu" and not self._header.scaled:
             values = slab
         else:
-            values = self._numbers(slab)
+            values = self._numbers(first, slab)
         self._stretch(values)
         if self.array.dtype == np.int16 and not self._fits(values):
             self.array = self.array.astype(np.float32)
         whole = self.array.dtype == np.int16 and values.dtype.kind == "f"
         self.array[first : first + len(slab)] = np.rint(values) if whole else values
 
-    def _numbers(self, slab: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+    def _numbers(self, first: int, slab: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
         with np.errstate(invalid="ignore", over="ignore"):
             values = slab.astype(np.float64)
             values *= self._header.slope
@@ -274,6 +276,10 @@ class _Values:
         if wrong.any():
             self.filled += int(np.count_nonzero(wrong))
             values[wrong] = AIR_HU
+            box = [np.flatnonzero(wrong.any(axis=others)) for others in ((1, 2), (0, 2), (0, 1))]
+            part = tuple(slice(int(at[0]), int(at[-1]) + 1) for at in box)
+            start = (first + part[0].start, part[1].start, part[2].start)
+            self.no_number.append((start, wrong[part].copy()))
         return values
 
     def _stretch(self, values: npt.NDArray[np.generic]) -> None:
@@ -322,7 +328,9 @@ def _volume(header: NiftiHeader, values: _Values, grid: Grid, display_grid: Grid
         path=header.path,
         hu_min=values.low,
         hu_max=values.high,
+        no_number=joined_region(values.no_number, grid) if values.no_number else None,
         other_grid=other_form(header, grid),
+        padding_hu=values.low if any(w.code == "padding" for w in warnings) else None,
     )
 
 

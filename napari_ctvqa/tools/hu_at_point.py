@@ -9,6 +9,7 @@ import numpy as np
 
 from napari_ctvqa.core.arguments import failure
 from napari_ctvqa.core.distances import holds
+from napari_ctvqa.core.measure import hu_doubt
 from napari_ctvqa.core.records import ToolResult
 from napari_ctvqa.tools._steps import schema
 
@@ -44,6 +45,12 @@ class HuAtPoint:
             return failure(f"no such voxel: the volume has {' × '.join(map(str, shape))} voxels")
         z, y, x = (int(n) for n in np.rint(grid.display_index_zyx(whole)))
         ras_mm = grid.ras_mm((z, y, x))
+        holes = case.volume.no_number
+        if holes is not None and holds(holes, ras_mm[None])[0]:
+            return failure("this voxel holds no number in the file")
+        doubt = hu_doubt(case.volume)
+        if doubt:
+            return failure(doubt)
         content = {
             "value": float(case.volume.array_zyx[z, y, x]),
             "unit": "HU",
