@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import napari
-    from qtpy.QtWidgets import QWidget
 
 LayerData = tuple[Any, dict[str, Any], str]
-
-
-def make_app(napari_viewer: napari.Viewer) -> QWidget:
-    """Build the docks around the viewer; return the Questions panel for napari to dock."""
-    from napari_ctvqa.widgets.app import app_for
-
-    return app_for(napari_viewer, dock_questions=False).panels["Questions"]
 
 
 def get_reader(path: str | Sequence[str]) -> Callable[[Any], list[LayerData]] | None:
@@ -56,15 +47,8 @@ def read_case_layers(path: Any) -> list[LayerData]:
 
 
 def sample_demo() -> list[LayerData]:
-    """Return the demo case as layers; with a viewer open, its questions open beside it."""
-    import napari
-
+    """Return the demo case as layers; its questions open with Plugins ▸ CT-VQA ▸ Open the demo."""
     from napari_ctvqa.demo import ensure_demo
-    from napari_ctvqa.widgets.app import app_for
 
-    viewer = napari.current_viewer()
-    if viewer is None:
-        first = sorted((ensure_demo() / "benchmark" / "ct").iterdir())[0]
-        return read_case_layers(str(first))
-    app_for(viewer).coordinator.open_demo()
-    return [(None,)]  # type: ignore[list-item]  # npe2's word for "nothing to add"
+    first = sorted((ensure_demo() / "benchmark" / "ct").iterdir())[0]
+    return read_case_layers(str(first))

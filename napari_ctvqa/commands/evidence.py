@@ -231,9 +231,9 @@ def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
         assumed = ", assumed" if step["assumed"] else ""
         lines.append(f"     {one_line(step['rule'] + source)}{assumed}")
     if step["slice_display"] is not None:
-        where = f"     in slice {step['slice_display']} as displayed"
+        where = f"     slice {step['slice_display'] + 1} as shown (from 1)"
         on_file = step["slice_file"]
-        lines.append(where + (f", {on_file} in the file" if on_file is not None else ""))
+        lines.append(where + (f", {on_file} in the file (from 0)" if on_file is not None else ""))
     return lines + [f"     ! {one_line(caveat)}" for caveat in step["caveats"]]
 
 

@@ -146,9 +146,16 @@ class _Work:
             measure_named(self.step.measure).unit,
             tuple(dict.fromkeys(all_caveats)),
             problem,
-            slice_display,
+            self._slice() if slice_display is None else slice_display,
             detail,
         )
+
+    def _slice(self) -> int | None:
+        """Return the slice where the chosen lesions are largest; a whole mask has its own."""
+        if self.found.chosen is None:
+            return None
+        regions = [mask.region for mask in self.found.masks if not mask.region.empty]
+        return focus_slice(max(regions, key=lambda region: region.voxels)) if regions else None
 
     def nothing(self, problem: str) -> Finding:
         return self.done(None, problem=problem)

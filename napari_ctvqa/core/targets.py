@@ -39,8 +39,9 @@ class Resolved:
     @property
     def name(self) -> str:
         """Return the target as its masks have it: ``"largest kidney_tumor in kidney_left"``."""
+        holding = [mask for mask in self.masks if not mask.own_region.empty]
         if self.chosen is None:
-            return self.structure
+            return self.structure if len(holding) < 2 else self.target
         return replace(self.chosen, structure=self.structure).text
 
     @property

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QMainWindow,
     QSizePolicy,
     QToolBar,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -51,9 +52,28 @@ def app_for(viewer: napari.Viewer, *, dock_questions: bool = True) -> App:
 
     ``dock_questions=False`` leaves the Questions panel for napari to dock (plugin menu).
     """
+    viewer = getattr(viewer, "__wrapped__", viewer)  # plugins get the viewer behind a proxy
     if id(viewer) not in _apps:
         _apps[id(viewer)] = App(viewer, dock_questions=dock_questions)
     return _apps[id(viewer)]
+
+
+class AppDock(QWidget):
+    """What napari docks for Plugins ▸ CT-VQA: the Questions panel; the other panels dock beside.
+
+    A class, since napari gives the viewer to classes only.
+    """
+
+    def __init__(self, napari_viewer: napari.Viewer) -> None:
+        super().__init__()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        wrapped = getattr(napari_viewer, "__wrapped__", napari_viewer)
+        if id(wrapped) in _apps:
+            layout.addWidget(QLabel("CT-VQA is open already, beside the picture."))
+        else:
+            app = app_for(napari_viewer, dock_questions=False)
+            layout.addWidget(app.panels["Questions"])
 
 
 def dock_of(widget: QWidget) -> QDockWidget | None:

@@ -6,6 +6,7 @@ do what their names say.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.ordering import ordered
-from napari_ctvqa.core.records import AnswerFormat, named_apart
+from napari_ctvqa.core.records import AnswerFormat, Outcome, named_apart
 from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
@@ -42,11 +43,12 @@ from napari_ctvqa.widgets.runs import Runs
 from napari_ctvqa.widgets.validator import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
     from napari_ctvqa.core.cases import Case, CaseFiles
+    from napari_ctvqa.core.records import Score
     from napari_ctvqa.widgets.layers import CaseLayers
 
 _NO_CHAINS: dict[str, Any] = {"reference_chain": None, "model_chains": {}, "comparisons": {}}
@@ -66,6 +68,8 @@ class Coordinator(QObject):
         self.validator = Validator(session, self.jobs, lambda: self.opened)
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
+        self._untrusted: set[str] = set()
+        """Cases whose geometry came out red."""
         self._cases = CaseCache()
         wishes = session.wishes
         self._connections: list[tuple[Any, Callable[..., None]]] = [
@@ -162,6 +166,7 @@ class Coordinator(QObject):
             return
         assert isinstance(item, Opened)
         self.opened = item
+        self._untrusted.clear()
         self.session.update(
             path=item.path,
             benchmark=item.benchmark,
@@ -225,7 +230,7 @@ class Coordinator(QObject):
         run = named_apart(item.run, session.runs)
         session.update(
             runs={**session.runs, run.model: run},
-            scores={**session.scores, run.model: item.scores},
+            scores={**session.scores, run.model: self._trusted(item.scores)},
         )
         if session.where:
             self.filter(session.where)
@@ -365,7 +370,24 @@ class Coordinator(QObject):
         message = "" if case.complete else f"{len(case.masks)} masks read …"
         state = CaseState.READY if case.complete else CaseState.CT_SHOWN
         self.session.update(case=case, case_state=state, case_message=message)
+        if not case.report.side_trusted and self._case_key not in self._untrusted:
+            self._untrusted.add(self._case_key)
+            scores = {m: self._trusted(found) for m, found in self.session.scores.items()}
+            self.session.update(scores=scores)
         self._compute_chains()
+
+    def _trusted(self, scores: Mapping[str, Score]) -> Mapping[str, Score]:
+        """Leave what is about a case with red geometry unscored: nothing in it can be checked."""
+        questions = self.session.questions
+        if questions is None or not self._untrusted:
+            return scores
+        red = questions.frame.loc[questions.frame["case"].isin(self._untrusted), "id"]
+        unscored = {
+            key: replace(scores[key], official=Outcome.UNSCORED, ours=Outcome.UNSCORED)
+            for key in red
+            if key in scores
+        }
+        return {**scores, **unscored}
 
     def _read_ahead(self) -> None:
         """Read the next case that the filter shows, so that going on takes no waiting."""

@@ -37,6 +37,23 @@ class Focus:
             self._pending = None
             self._show_first_difference(self.session.comparisons[pending])
 
+    def anything(self) -> None:
+        """Show what the question is about, where nothing stands out yet: for a picture.
+
+        The first difference of the first model that has one, else the reference's first mask.
+        """
+        if self.session.focus is not None:
+            return
+        for comparison in self.session.comparisons.values():
+            self._show_first_difference(comparison)
+            if self.session.focus is not None:
+                return
+        chain = self.session.reference_chain
+        for step in chain.steps if chain is not None and self.session.revealed else ():
+            if self.mask_of(step) is not None:
+                self.step(step)
+                return
+
     def forget(self) -> None:
         """Drop what was asked for and is not yet shown."""
         self._pending = None

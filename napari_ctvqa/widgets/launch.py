@@ -90,6 +90,7 @@ def _picture(app: App, out: Path, question_id: str | None) -> int:
             raise session.problem or CtvqaError(session.case_message)
         if failed:
             logger.warning("The picture is without its case: %s", session.case_message)
+        app.coordinator.focus.anything()
         wait_until(lambda: False, SETTLE_S)
         app.viewer.screenshot(str(out), canvas_only=False, flash=False)
     finally:

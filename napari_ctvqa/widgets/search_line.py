@@ -52,6 +52,8 @@ class SearchLine(QLineEdit):
     """A line edit that completes fields and values and tells after a pause what was typed."""
 
     searched = Signal(str)
+    left = Signal()
+    """Enter or Esc: the reader is done typing."""
 
     def __init__(self, values: Mapping[str, Callable[[], Sequence[str]]]) -> None:
         super().__init__()
@@ -72,6 +74,7 @@ class SearchLine(QLineEdit):
         self._pause.timeout.connect(self._tell)
         self.textEdited.connect(self._typed)
         self.returnPressed.connect(self._tell)
+        self.returnPressed.connect(self.left)
         self.textChanged.connect(self._cleared)
 
     def _typed(self) -> None:
@@ -135,6 +138,8 @@ class SearchLine(QLineEdit):
             event.ignore()
             return
         super().keyPressEvent(event)
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
 
 
 class Facet(QComboBox):

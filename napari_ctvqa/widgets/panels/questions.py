@@ -140,6 +140,7 @@ class QuestionsPanel(QWidget):
     def _connect(self) -> None:
         wishes = self._session.wishes
         self._search.searched.connect(self._filter)
+        self._search.left.connect(self._leave_search)
         for field, facet in self._facets.items():
             facet.chosen.connect(partial(self._choose_facet, field))
         self._table.row_chosen.connect(wishes.select_row.emit)
@@ -152,6 +153,10 @@ class QuestionsPanel(QWidget):
         self._model.set_theme(self._styling.theme)
 
     # --------------------------------------------------------------- choosing
+
+    def _leave_search(self) -> None:
+        """Put the cursor into the list, where the keys of the window work again."""
+        self._table.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def focus_search(self) -> None:
         """Put the cursor into the search line."""
