@@ -98,10 +98,12 @@ class Panel:
         return {
             key: Score(
                 _outcome(official.get(key)), _votes(official.get(key)),
-                _outcome(aligned.get(key)), _votes(aligned.get(key)),
+                Outcome.UNREAD if prediction.failed else _outcome(aligned.get(key)),
+                "" if prediction.failed else _votes(aligned.get(key)),
                 readings_differ=official.get(key) != aligned.get(key),
+                failed=prediction.failed,
             )
-            for key in predictions
+            for key, prediction in predictions.items()
         }  # fmt: skip
 
 
@@ -110,8 +112,9 @@ def without_jury(prediction: Prediction, published: int | None) -> Score:
     text = "" if prediction.failed else clean(prediction.raw_text)
     ours = Outcome.UNSCORED if text else Outcome.UNREAD
     if published is None:
-        return Score(ours, text, ours, text)
-    return Score(_outcome(published), f"{_votes(published)}, as published", ours, text)
+        return Score(ours, text, ours, text, failed=prediction.failed)
+    votes = f"{_votes(published)}, as published"
+    return Score(_outcome(published), votes, ours, text, failed=prediction.failed)
 
 
 def published_votes(run: Run) -> dict[str, int]:

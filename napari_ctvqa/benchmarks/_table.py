@@ -43,7 +43,7 @@ from napari_ctvqa.core.records import (
     Run,
     Score,
 )
-from napari_ctvqa.core.scoring import close_enough, disagreeing, read_answer
+from napari_ctvqa.core.scoring import close_enough, disagreeing, failures, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import (
     files_in,
@@ -139,7 +139,14 @@ class Table:
         ours, ours_reading = read_answer(question, prediction.raw_text, choice=choice)
         same_kind = choice or question.answer_type in (AnswerType.NUMERIC, AnswerType.BINARY)
         differ = same_kind and reading != ours_reading.value
-        return Score(outcome, reading, ours, ours_reading.value, readings_differ=differ)
+        return Score(
+            outcome,
+            reading,
+            ours,
+            ours_reading.value,
+            readings_differ=differ,
+            failed=prediction.failed,
+        )
 
     def scores(
         self,
@@ -177,6 +184,7 @@ class Table:
                 for name, group in groups.items()
             },
             "reading_disagrees": disagreeing(scores, list(scores)),
+            "errors": failures(scores),
         }
 
 

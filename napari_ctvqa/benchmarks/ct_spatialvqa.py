@@ -24,6 +24,7 @@ from napari_ctvqa.benchmarks._spatial_scores import (
     without_jury,
 )
 from napari_ctvqa.benchmarks._text_metrics import text_metrics
+from napari_ctvqa.core.scoring import failures
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import files_in, is_folder
 
@@ -145,6 +146,7 @@ class CTSpatialVQA:
         result["text"] = text_metrics(texts, references)
         result["text_stored"] = stored_text_metrics(run)
         result["reading_disagrees"] = [key for key, score in scores.items() if score.disagrees]
+        result["errors"] = failures(scores)
         return result
 
 

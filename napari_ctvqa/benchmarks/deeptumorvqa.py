@@ -23,7 +23,7 @@ from napari_ctvqa.benchmarks._records import PredictionTable, as_text, head_keys
 from napari_ctvqa.benchmarks._result_file import holds_run, read_run
 from napari_ctvqa.core.kits import KitFiles
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Prediction, Question, Run, Score
-from napari_ctvqa.core.scoring import disagreeing, read_answer
+from napari_ctvqa.core.scoring import disagreeing, failures, read_answer
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import files_in, is_file, is_folder
 
@@ -126,11 +126,18 @@ class DeepTumorVQA:
             judged = official.judge_freeform(
                 text, question.reference.text, question.answer_type, counting=counting
             )
-        outcome, reading = read_answer(question, text, choice=choice, unit=unit, counting=counting)
+        failed = prediction.failed or text.lstrip().startswith("[ERROR]")
+        outcome, reading = read_answer(
+            question,
+            prediction.raw_text if prediction.failed else text,
+            choice=choice,
+            unit=unit,
+            counting=counting,
+        )
         value = judged.credit if not choice and question.answer_type is AnswerType.NUMERIC else None
         # Two wordings of one phrase are no disagreement; two letters or numbers are.
         differ = not _is_phrase(question, choice) and judged.read != reading.value
-        return Score(judged.outcome, judged.read, outcome, reading.value, value, differ)
+        return Score(judged.outcome, judged.read, outcome, reading.value, value, differ, failed)
 
     def scores(
         self,
@@ -175,6 +182,7 @@ class DeepTumorVQA:
         return {
             **scorer.metrics(),
             "reading_disagrees": disagreeing(scores, list(run.predictions)),
+            "errors": failures(scores),
         }
 
 

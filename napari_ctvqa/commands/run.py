@@ -131,7 +131,9 @@ def _report(last: BatchProgress, out: Path, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(summary, ensure_ascii=False) + "\n")
         return
     failed = f", {last.failed} failed ([ERROR] rows; --retry-errors asks them again)"
-    sys.stdout.write(f"{last.done} answers in {out}{failed if last.failed else ''}\n")
+    credited = int(metrics.get("errors", {}).get("officially_credited", 0))
+    counted = f"; the official scorer gives credit to {credited} [ERROR] rows" if credited else ""
+    sys.stdout.write(f"{last.done} answers in {out}{failed if last.failed else ''}{counted}\n")
 
 
 COMMAND = RunCommand()

@@ -58,7 +58,7 @@ def _outcome_ranks(questions: QuestionSet, scores: Mapping[str, Score]) -> Rows:
     for question_id, score in scores.items():
         row = row_of.get(question_id)
         if row is not None:
-            ranks[row] = OUTCOME_ORDER.index(score.official)
+            ranks[row] = OUTCOME_ORDER.index(score.shown)
     return ranks
 
 

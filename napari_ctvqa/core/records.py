@@ -163,6 +163,18 @@ class Score:
     """Partial credit of a numeric answer (0 to 1), as the official scorer computes it."""
     readings_differ: bool = False
     """The official scorer read another letter, number or word, also where both are wrong."""
+    failed: bool = False
+    """The run failed: there is no answer, whatever the official scorer reads from the error."""
+
+    @property
+    def shown(self) -> Outcome:
+        """Return the official outcome; unread for a failed answer, which is never right."""
+        return Outcome.UNREAD if self.failed else self.official
+
+    @property
+    def counted_though_failed(self) -> bool:
+        """Return whether the official scorer gives credit to an answer that there is not."""
+        return self.failed and (self.official is Outcome.RIGHT or bool(self.value))
 
     @property
     def disagrees(self) -> bool:

@@ -130,6 +130,15 @@ def _phrase(question: Question, text: str) -> tuple[Outcome, Reading]:
     return Outcome.WRONG, Reading(said, "the text")
 
 
+def failures(scores: Mapping[str, Score]) -> dict[str, int]:
+    """Return how many answers failed, and how many of them the official scorer gives credit to."""
+    failed = [score for score in scores.values() if score.failed]
+    return {
+        "failed": len(failed),
+        "officially_credited": sum(score.counted_though_failed for score in failed),
+    }
+
+
 def disagreeing(scores: Mapping[str, Score], order: Sequence[str]) -> list[str]:
     """Return the ids, in the given order, whose official and own reading differ."""
     return [key for key in order if key in scores and scores[key].disagrees]

@@ -296,7 +296,7 @@ def _score_flags(questions: QuestionSet, term: Term, chosen: Scores, every: Scor
         ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.disagrees]
     else:
         wanted = Outcome(term.value)
-        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.official is wanted]
+        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.shown is wanted]
     rows = np.fromiter(map(questions.row_of.get, ids, repeat(-1)), np.intp, len(ids))
     flags = np.zeros(len(questions), np.bool_)
     flags[rows[rows >= 0]] = True

@@ -251,7 +251,8 @@ def _conclusion(
     note = prediction.record.get("note")
     caveats = (note,) if isinstance(note, str) and note else ()
     if prediction.failed:
-        error = prediction.raw_text.removeprefix("[ERROR]").strip()
+        said = [t.error for t in prediction.trace.turns if t.error and t.call is None]
+        error = said[-1] if said else prediction.raw_text.removeprefix("[ERROR]").strip()
         return EvidenceStep(StepKind.CONCLUDE, "", error=error, raw=raw, caveats=caveats)
     understood = understand(question, rule) if rule else Understood()
     value, unit, read = _read(question, prediction.raw_text, rule, understood)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.answers import Answer, answer_for, concluded
 from napari_ctvqa.core.chains import StepKind
+from napari_ctvqa.core.failures import failed_text
 from napari_ctvqa.core.plans import (
     PlanStep,
     blocked_by_geometry,
@@ -75,7 +76,7 @@ class Rules:
         yield Prediction(
             question.id,
             self.name,
-            f"[ERROR] {answer.problem}" if answer.problem else answer.text,
+            failed_text(answer.problem) if answer.problem else answer.text,
             Trace(tuple(turns)),
             time.perf_counter() - began,
             MappingProxyType({"note": answer.note} if answer.note else {}),

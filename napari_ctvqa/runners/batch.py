@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa import __version__
 from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.failures import failed_text
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
@@ -244,7 +245,7 @@ def _failure(
     seconds: float | None = None,
 ) -> Prediction:
     trace = Trace((*turns, Turn(len(turns) + 1, error=problem)))
-    return Prediction(question.id, model, f"[ERROR] {problem}", trace, seconds)
+    return Prediction(question.id, model, failed_text(problem), trace, seconds)
 
 
 def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:

@@ -10,7 +10,13 @@ from qtpy.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidge
 from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.text import Label, TextBox, one_line, pretty_json
 from napari_ctvqa.widgets.theme import GAP_PX, set_look
-from napari_ctvqa.widgets.words import disagreement, outcome_text, reading_text, run_line
+from napari_ctvqa.widgets.words import (
+    disagreement,
+    official_text,
+    outcome_text,
+    reading_text,
+    run_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -212,8 +218,9 @@ class AnswerBox(QFrame):
         self._no_score.show_text("")
         official = reading_text(score.official_reading, answer.titles)
         ours = reading_text(score.our_reading, answer.titles)
-        credited = outcome_text(score.official, score.value)
-        self._official.show_score(answer.titles[0], score.official, credited, official)
+        credited = official_text(score)
+        outcome = score.shown if score.counted_though_failed else score.official
+        self._official.show_score(answer.titles[0], outcome, credited, official)
         self._ours.show_score(answer.titles[1], score.ours, outcome_text(score.ours), ours)
         self._why.show_text(disagreement(score, answer.prediction.raw_text, answer.titles))
 

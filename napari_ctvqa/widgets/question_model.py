@@ -24,6 +24,7 @@ FRAME_COLUMNS = ("id", "stage", "subtype", "case", "text")
 assert set(FRAME_COLUMNS) == set(COLUMNS)
 HEADINGS = {"id": "id", "stage": "stage", "subtype": "subtype", "case": "case", "text": "question"}
 DIFFERS_GLYPH = "≠"
+COUNTED_FAILURE = "the run failed here, there is no answer; the official scorer gives credit for it"
 HIDDEN_WORDS = "hidden until the reference of this question is revealed"
 
 
@@ -143,7 +144,7 @@ class QuestionTableModel(QAbstractTableModel):
             words = self._words(model, question_id, score, hidden)
             return tooltip(words) if role == Qt.ItemDataRole.ToolTipRole else words
         if role == Qt.ItemDataRole.ForegroundRole and score is not None:
-            colour = self._theme.muted if hidden else self._theme.of(score.official)
+            colour = self._theme.muted if hidden else self._theme.of(score.shown)
             return QBrush(QColor(colour))
         return None
 
@@ -155,6 +156,8 @@ class QuestionTableModel(QAbstractTableModel):
             return GLYPHS[Outcome.UNSCORED] if self._answered(model, question_id) else ""
         if hidden:
             return HIDDEN_GLYPH
+        if score.counted_though_failed:
+            return f"{GLYPHS[score.shown]}{DIFFERS_GLYPH}"
         if score.disagrees:
             return f"{GLYPHS[score.official]}{DIFFERS_GLYPH}{GLYPHS[score.ours]}"
         return GLYPHS[score.official]
@@ -168,6 +171,8 @@ class QuestionTableModel(QAbstractTableModel):
             return f"{name}: {HIDDEN_WORDS}"
         prediction = self._session.runs[model].predictions.get(question_id)
         failed = "; the run failed here" if prediction is not None and prediction.failed else ""
+        if score.counted_though_failed:
+            return f"{name}: {COUNTED_FAILURE}"
         words = f"{name}: {WORDS[score.official]} by the official scorer"
         if score.disagrees:
             return f"{words}, {WORDS[score.ours]} as a person reads it{failed}"

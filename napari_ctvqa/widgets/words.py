@@ -112,6 +112,17 @@ def outcome_text(outcome: Outcome, value: float | None = None) -> str:
     return f"{GLYPHS[outcome]} {OUTCOME_WORDS[outcome]}{credit}"
 
 
+def official_text(score: Score) -> str:
+    """Return the official outcome; of a failed answer that it gives credit to, that it does."""
+    if score.counted_though_failed:
+        return f"{GLYPHS[score.shown]} no answer, yet counted as {_credit_words(score)}"
+    return outcome_text(score.official, score.value)
+
+
+def _credit_words(score: Score) -> str:
+    return "right" if score.official is Outcome.RIGHT else "partly right"
+
+
 def reading_text(reading: str, titles: tuple[str, str] = TEXT_SCORES) -> str:
     """Return what was read from a text, or what another kind of score rests on."""
     shown = one_line(reading, QUOTED) or "nothing"
@@ -129,6 +140,11 @@ def disagreement(score: Score, raw_text: str, titles: tuple[str, str] = TEXT_SCO
     if not score.disagrees:
         return ""
     official = one_line(score.official_reading, QUOTED) or "nothing"
+    if score.counted_though_failed:
+        return (
+            f"⚠ The run failed here: this is no answer. {titles[0]}: read {official} from the "
+            f"error and counts it as {_credit_words(score)}."
+        )
     ours = one_line(score.our_reading, QUOTED) or "nothing"
     if titles != TEXT_SCORES:
         return (
@@ -154,6 +170,18 @@ def run_line(run: Run, assumed: AnswerFormat) -> str:
 # ----------------------------------------------------------------------- files
 
 
+def counted_failures(model: str, scores: Mapping[str, Score]) -> list[str]:
+    """Return how many failed answers of a run the official scorer gives credit to, if any."""
+    failed = [score for score in scores.values() if score.failed]
+    counted = sum(score.counted_though_failed for score in failed)
+    if not counted:
+        return []
+    return [
+        f"{one_line(model, 60)}: the official scorer gives credit to {counted:,} of "
+        f"{len(failed):,} failed answers, which hold no answer"
+    ]
+
+
 def file_notes(session: Session) -> list[str]:
     """Return what the readers of the open files had to say: records left out, rows that repeat."""
     questions, case = session.questions, session.case
@@ -163,6 +191,7 @@ def file_notes(session: Session) -> list[str]:
         notes += [f"questions: {text}" for k, text in questions.notes.items() if k not in _PLACES]
     for run in session.runs.values():
         notes += [f"{one_line(run.model, 60)}: {text}" for text in run.notes]
+        notes += counted_failures(run.model, session.scores.get(run.model, {}))
     if case is not None:
         notes += [f"case {case.case_id}: {text}" for text in case.files.notes]
     return notes

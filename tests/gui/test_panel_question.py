@@ -20,6 +20,7 @@ from napari_ctvqa.core.records import (
     Prediction,
     Reference,
     Run,
+    Score,
     ToolCall,
     Trace,
     Turn,
@@ -143,6 +144,14 @@ def test_a_failed_run_is_no_answer(show):
     text = shown_texts(show(_one_answer("[ERROR] no mask for spleen", score(Outcome.WRONG, ""))))
     assert "The run failed here" in text
     assert "[ERROR] no mask for spleen" in text
+
+
+def test_a_failed_run_is_never_shown_as_right(show):
+    counted = Score(Outcome.RIGHT, "no", Outcome.UNREAD, "", failed=True)
+    text = shown_texts(show(_one_answer("[ERROR] no mask for spleen", counted)))
+    assert "no answer, yet counted as right" in text
+    assert "✓ right" not in text
+    assert "The run failed here: this is no answer." in text
 
 
 def test_an_agent_at_work_shows_how_far_it_is(show):

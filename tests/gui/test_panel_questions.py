@@ -13,7 +13,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QCompleter, QFileDialog, QHeaderView, QPushButton
 
 from napari_ctvqa.core.questions import QuestionSet
-from napari_ctvqa.core.records import Outcome
+from napari_ctvqa.core.records import Outcome, Score
 from napari_ctvqa.core.session import Session
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.widgets.banner import Folding
@@ -28,6 +28,7 @@ from napari_ctvqa.widgets.search_line import (
     with_field,
 )
 from napari_ctvqa.widgets.theme import theme_of
+from napari_ctvqa.widgets.words import file_notes
 
 HOSTILE = "<b>bold</b><a href='http://example.org'>x</a>\u202egnp\x00"
 
@@ -119,6 +120,20 @@ def test_a_failed_run_is_told_from_a_wrong_answer(model):
         scores={"m": {FIRST_ID: score(Outcome.WRONG, "")}},
     )
     assert "failed" in _cell(model(session), 0, "m", Qt.ItemDataRole.AccessibleTextRole)
+
+
+def test_a_failed_run_is_never_right_in_the_list(model):
+    counted = Score(Outcome.RIGHT, "no", Outcome.UNREAD, "", failed=True)
+    session = opened(
+        runs={"m": run("m", {FIRST_ID: "[ERROR] no mask"})}, scores={"m": {FIRST_ID: counted}}
+    )
+    shown = model(session)
+    assert _cell(shown, 0, "m") == "?≠"
+    words = _cell(shown, 0, "m", Qt.ItemDataRole.AccessibleTextRole)
+    assert "no answer" in words and "gives credit" in words
+    ground = _cell(shown, 0, "m", Qt.ItemDataRole.ForegroundRole)
+    assert ground.color().name() == shown._theme.unread.lower()
+    assert "credit to 1 of 1 failed answers" in " ".join(file_notes(session))
 
 
 def test_painting_half_a_million_rows_builds_no_question(show, qtbot):

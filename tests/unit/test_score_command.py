@@ -51,6 +51,7 @@ def test_json_metrics_of_mc(questions, answers, capsys):
         "by_super_type": {"recognition": {"accuracy": 0.6667, "n_total": 3}},
         "by_subtype": {"liver lesion existence": {"accuracy": 0.6667, "n_total": 3, "n_parsed": 3}},
         "reading_disagrees": ["q1", "q2"],
+        "errors": {"failed": 0, "officially_credited": 0},
     }
     assert "no metrics" in err
 
