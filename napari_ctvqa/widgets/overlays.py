@@ -47,7 +47,8 @@ _TRANSFORMS = ("scale", "translate", "rotate", "shear", "affine")
 _MARKER_POINTS = 22
 _NOT_TRUSTED = "orientation\nnot trusted"
 _LEGEND_ROWS = 8
-_LEGEND_DELAY_MS = 60
+_LEGEND_DELAY_MS = 200
+"""Changing the legend draws the picture once more, which a scrolling reader must not wait for."""
 
 
 class Overlays(QObject):
