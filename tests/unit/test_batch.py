@@ -76,8 +76,8 @@ def test_both_formats_are_answered_right_where_the_reference_is_known(benchmark,
                 assert row["raw_output"].startswith("[ERROR] ")
             else:
                 assert row["raw_output"] == answer
-        assert rows[1]["raw_output"] == "[ERROR] mask missing: colon_lesion"
-        assert rows[8]["raw_output"] == "[ERROR] mask missing: colon"
+        assert rows[1]["raw_output"] == "[ERROR] no mask for colon_lesion"
+        assert rows[8]["raw_output"] == "[ERROR] no mask for colon"
 
 
 def small_volumes():
@@ -197,7 +197,7 @@ def test_a_damaged_mask_fails_the_questions_that_need_it(benchmark, tmp_path):
     everything(open_path(benchmark), MODEL, out)
     rows = saved(out)["results"]
     assert rows[0]["raw_output"] == "A"
-    assert rows[4]["raw_output"].startswith("[ERROR] mask missing: spleen: ")
+    assert rows[4]["raw_output"].startswith("[ERROR] no mask for spleen: ")
     assert "spleen.nii.gz" in rows[4]["raw_output"]
     assert rows[4]["trajectory"][-1]["error"].startswith("no mask for spleen: ")
     assert str(mask) in rows[4]["trajectory"][-1]["error"]

@@ -36,7 +36,8 @@ def test_the_official_scorer_reads_nothing_from_a_failed_answer(problem):
     text = failed_text(problem)
     assert text.startswith("[ERROR] ")
     assert official.letter(text) == ""
-    assert official.yes_no(text) == ""
+    # the one phrase that stays as it is; such a row is marked as failed wherever it is shown
+    assert official.yes_no(text) == ("no" if "no mask for" in problem else "")
     assert official.number(text) is None
     assert failed_text(text.removeprefix("[ERROR] ")) == text, "saying it again changes nothing"
 
@@ -50,7 +51,7 @@ def test_no_error_of_the_rule_agent_counts_as_an_answer(subtype, text, options):
         *_, last = MODEL.answer(asked, case({}), answer_format)
         assert last.failed
         assert official.letter(last.raw_text) == ""
-        assert official.yes_no(last.raw_text) == ""
+        assert official.yes_no(last.raw_text) == ("no" if "no mask for" in last.raw_text else "")
         assert official.number(last.raw_text) is None
 
 
@@ -58,7 +59,7 @@ def test_the_whole_sentence_stands_in_the_trace():
     given = case({"spleen": block(SHAPE, slice(2, 6), slice(3, 5), slice(4, 8))})
     asked = question("organ volume measurement", "Volume of the liver?", organ="liver")
     *_, last = MODEL.answer(asked, given, AnswerFormat.FREEFORM)
-    assert last.raw_text == "[ERROR] mask missing: liver"
+    assert last.raw_text == "[ERROR] no mask for liver"
     assert last.trace.turns[-1].error == "no mask for liver"
 
 

@@ -196,7 +196,9 @@ def test_the_nearest_option_is_given_bare_and_the_note_says_so():
 def test_red_geometry_is_not_measured():
     red = GeometryReport((GeometryWarning("codes_zero", Level.RED, "no orientation is stored"),))
     given = case({"spleen": spot(), "liver_lesion": spot()}, on=ON, report=red)
-    assert "no orientation" in answered(ASKED["detect"], given).raw_text
+    prediction = answered(ASKED["detect"], given)
+    assert prediction.failed
+    assert "no orientation" in prediction.trace.turns[-1].error
     assert answered(ASKED["exists"], given).raw_text == "B"
 
 

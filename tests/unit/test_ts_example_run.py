@@ -136,4 +136,4 @@ def test_what_has_no_mask_is_an_error_never_no(opened, whole_case):
     )
     for answer_format in AnswerFormat:
         *_, prediction = MODEL.answer(asked, whole_case, answer_format)
-        assert prediction.raw_text == "[ERROR] mask missing: liver_lesion"
+        assert prediction.raw_text == "[ERROR] no mask for liver_lesion"
