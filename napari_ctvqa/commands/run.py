@@ -43,7 +43,7 @@ class RunCommand:
         )
         parser.add_argument("--kit", default="", help="tool kit of the agent")
         parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
-        parser.add_argument("--where", default="", help="e.g. \"subtype:'lesion counting'\"")
+        parser.add_argument("--where", default="", help='e.g. subtype:"lesion counting"')
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
         add_absent_argument(parser)
         parser.add_argument(

@@ -42,7 +42,7 @@ class Validate:
         """Declare the arguments."""
         add_path_arguments(parser)
         parser.add_argument(
-            "--where", default="", metavar="FILTER", help="e.g. \"subtype:'lesion counting'\""
+            "--where", default="", metavar="FILTER", help='e.g. subtype:"lesion counting"'
         )
         parser.add_argument(
             "--jobs", type=count_of, default=os.cpu_count() or 1, metavar="N",
