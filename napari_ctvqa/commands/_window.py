@@ -13,7 +13,7 @@ from typing import Any
 
 from napari_ctvqa._libraries import missing_packages
 from napari_ctvqa.commands._questions import add_path_arguments
-from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
+from napari_ctvqa.core.errors import CtvqaError, InputFileError
 
 _BINDINGS = ("PySide6", "PyQt6", "PyQt5")
 _SCREEN = "-screen 0 1366x768x24"
@@ -28,8 +28,6 @@ def open_window(path: Path, **options: Any) -> int:
         When this machine cannot show the window, with what to install or to set.
     """
     check_window()
-    if not path.exists():
-        raise NotFoundError(f"{path}: no such file or folder.", hint="Check the path.")
     try:
         from napari_ctvqa.widgets.launch import run_app
     except ImportError as error:

@@ -10,7 +10,7 @@ import napari
 from napari.settings import get_settings
 from qtpy.QtWidgets import QApplication
 
-from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.app import app_for
 
@@ -52,6 +52,8 @@ def run_app(
     CtvqaError
         When nothing could be shown for the picture.
     """
+    if path is not None and not path.exists():
+        raise NotFoundError(f"{path}: no such file or folder.", hint="Check the path.")
     first_time = get_settings().application.first_time
     viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
     app = app_for(viewer)

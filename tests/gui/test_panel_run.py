@@ -61,7 +61,7 @@ def test_it_says_what_will_be_asked_and_where_answers_go(show):
     _scope(panel, "All that").click()
     text = shown_texts(panel)
     assert "Asks 37 questions." in text
-    assert "in a new file in /data/runs" in text
+    assert "as it comes in a file in /data/runs" in text
     assert _scope(panel, "All that").text() == "All that the filter shows (37)"
 
 

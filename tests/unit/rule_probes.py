@@ -1080,7 +1080,7 @@ def _portal():
             "measure caudate_right_lobe_ratio liver_segment_1 with liver_right_lobe",
         ],
     )
-    yield found[4].startswith("segment voxels liver_segment_"), True
+    yield found[4], "segment voxels liver_right_lobe"
     yield why(name, {"spleen": organ(400)}, "Is the kidney large?", on=BIG)[0], "cannot_check"
     fine = grid((40, 40, 40), (4.0, 5.0, 2.5))  # 314.55 is above 314.5: two decimals
     yield concluded(name, {"spleen": cm3_box(314.55, fine)}, text, on=fine), "Yes"

@@ -375,8 +375,11 @@ def not_seen_by_design(path: tuple) -> bool:
         return True
     words = path[0] == "labels"
     if words:  # most words are synonyms: removing one is seen only where a probe uses it
-        used = {"mildly", "massive", "enlarged", "absent", "not present", "equal"}
+        # "enlarged", "absent" and "not present" are understood by the wording before the labels
+        used = {"mildly", "massive", "equal"}
         return TABLE["labels"][path[1]][path[2]] not in used
+    if path[0] == "lesion_classes" and path[2] == "classes" and path[3] > 0:
+        return True  # the names know the kinds too, and both must be wrong for a kind to be missed
     if path[-1] == "status":  # the variants' status decides where there are variants
         row = TABLE["subtypes"].get(path[1], {})
         listed = "variants" in row.get("conclude", {})
