@@ -11,7 +11,6 @@ import re
 MARK = "[ERROR]"
 _REWORDED = (
     (re.compile(r"\bno option (\w+)\b", re.IGNORECASE), r"none of the options \1"),
-    (re.compile(r"(\A|: )no (?!mask for)(?=\w)", re.IGNORECASE), r"\1missing: "),
     (re.compile(r"\bno\b(?! mask for)", re.IGNORECASE), "not any"),
     (re.compile(r"\byes\b", re.IGNORECASE), "affirmative"),
     (re.compile(r"\ba (?=\w)"), ""),

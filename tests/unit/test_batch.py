@@ -208,7 +208,7 @@ def test_an_absent_case_is_named_and_the_queue_goes_on(benchmark, tmp_path):
     out = tmp_path / "r.json"
     everything(open_path(benchmark), MODEL, out)
     rows = saved(out)["results"]
-    assert rows[0]["raw_output"].startswith("[ERROR] missing: CT of case BDMAP_########")
+    assert rows[0]["raw_output"].startswith("[ERROR] not any CT of case BDMAP_########")
     assert rows[0]["image_id"] == "BDMAP_00000001"
     assert "no CT of case BDMAP_00000001" in rows[0]["trajectory"][-1]["error"]
     assert rows[PER_CASE]["raw_output"] == "A"

@@ -55,6 +55,11 @@ def test_no_error_of_the_rule_agent_counts_as_an_answer(subtype, text, options):
         assert official.number(last.raw_text) is None
 
 
+def test_a_negation_is_not_turned_into_its_opposite():
+    text = failed_text("the geometry is not to be trusted: no orientation is stored")
+    assert text == "[ERROR] the geometry is not to be trusted: not any orientation is stored"
+
+
 def test_the_whole_sentence_stands_in_the_trace():
     given = case({"spleen": block(SHAPE, slice(2, 6), slice(3, 5), slice(4, 8))})
     asked = question("organ volume measurement", "Volume of the liver?", organ="liver")
