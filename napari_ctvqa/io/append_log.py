@@ -51,6 +51,8 @@ class AppendLog:
         """What the file held when it was opened, in order."""
         self.torn = False
         self.unread = 0
+        self.headless = False
+        """Whether the first line, which says what the others belong to, could not be read."""
         self._load(self._file)
 
     def _load(self, file: BinaryIO) -> None:
@@ -60,10 +62,11 @@ class AppendLog:
         if torn:
             file.truncate(len(whole) + len(newline))
             self.torn = True
-        for line in whole.split(b"\n") if newline else ():
+        for number, line in enumerate(whole.split(b"\n") if newline else ()):
             entry = _parsed(line)
             if entry is None:
                 self.unread += bool(line.strip())
+                self.headless = self.headless or not number
             else:
                 self.entries.append(entry)
         file.seek(0, os.SEEK_END)

@@ -52,11 +52,15 @@ class ResultJournal:
         self.partial = path.with_name(f"{path.name}.partial.jsonl")
         self.notes: list[str] = []
         self._rows: dict[str, bytes] = {}
+        self._foreign: list[bytes] = []
+        """Rows of FILE that answer no question by its id: carried along as they are."""
         self._failed: set[str] = set()
         self._texts: dict[str, str] = {}
         self._log: AppendLog | None = None
         self._unwritten = 0
         self._next_write = 0.0
+        self._file_is_ours = False
+        """Whether FILE is there and of this run: then the journal beside it is, too."""
 
     # ------------------------------------------------------------------------------------ opening
 
@@ -107,20 +111,36 @@ class ResultJournal:
                 hint="Choose another --out.",
             )  # fmt: skip
         self._check_run(data if "answer_format" in data else None, self.path)
+        self._file_is_ours = True
+        again = 0
         for row in results:
-            if isinstance(row, dict):
-                self._keep(row)
+            if _key_of(row) is None:
+                self._foreign.append(json_line({"row": row})[len(b'{"row": ') : -1])
+            else:
+                again += not self._keep(row)
+        if self._foreign:
+            self.notes.append(
+                f"{len(self._foreign)} rows of {self.path} have no qid; they are kept as they are "
+                "and answer nothing"
+            )
+        if again:
+            self.notes.append(
+                f"{again} rows of {self.path} answer a question that an earlier row answers; the "
+                "earlier ones count"
+            )
 
     def _load_partial(self, log: AppendLog) -> None:
         """Read the journal; a torn last line was cut off, so that the next one starts clean."""
         if log.torn:
             self.notes.append("the last answer was not written to its end and is asked again")
-        for number, entry in enumerate(log.entries):
-            if number == 0 and "run" in entry:
-                self._check_run(entry["run"], self.partial)
-            else:
-                self._keep(entry)
-                self._unwritten += 1
+        headed = bool(log.entries) and "run" in log.entries[0] and not log.headless
+        if headed:
+            self._check_run(log.entries[0]["run"], self.partial)
+        elif (log.entries or log.unread) and not self._file_is_ours:
+            self._check_run(None, self.partial)
+        for entry in log.entries[headed:]:
+            self._keep(entry)
+            self._unwritten += 1
         if log.unread:
             self.notes.append(f"{log.unread} lines of {self.partial} could not be read, left out")
         if not log.entries and not log.unread:
@@ -142,11 +162,11 @@ class ResultJournal:
 
     # ------------------------------------------------------------------------------------ content
 
-    def _keep(self, row: Mapping[str, Any]) -> None:
-        """Take a row into account; a finished answer is never replaced."""
-        key = row.get("qid")
-        if not isinstance(key, str) or (key in self._rows and key not in self._failed):
-            return
+    def _keep(self, row: Mapping[str, Any]) -> bool:
+        """Take a row into account and return whether it counts; no finished answer is replaced."""
+        key = _key_of(row)
+        if key is None or (key in self._rows and key not in self._failed):
+            return False
         text = str(row.get("raw_output", ""))
         self._rows[key] = json_line(row)
         self._texts[key] = text
@@ -154,6 +174,7 @@ class ResultJournal:
             self._failed.add(key)
         else:
             self._failed.discard(key)
+        return True
 
     def __contains__(self, question_id: object) -> bool:
         return question_id in self._rows
@@ -210,7 +231,8 @@ class ResultJournal:
         try:
             with temporary.open("wb") as file:
                 file.write(json_line(head)[:-1] + b', "results": [\n')
-                file.write(b",\n".join(self._rows[key] for key in keys))
+                rows = [*(self._rows[key] for key in keys), *self._foreign]
+                file.write(b",\n".join(rows))
                 file.write(b"\n]}\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -229,3 +251,11 @@ class ResultJournal:
         assert self._log is not None
         self._log.remove()
         self._log = None
+
+
+def _key_of(row: Any) -> str | None:
+    """Return a row's question id; a whole number, as an editor may leave it, is that id's text."""
+    key = row.get("qid") if isinstance(row, Mapping) else None
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    return key if isinstance(key, str) else None

@@ -223,3 +223,112 @@ def test_replacing_the_file_takes_a_bounded_share_of_the_time(tmp_path, monkeypa
             journal.write_if_due()
     assert writing
     assert sum(writing) <= 0.12 * now[0]
+
+
+# What was damaged or edited by hand ----------------------------------------------------------
+
+
+def headless(path, damage):
+    """A journal of two answers whose first line was changed."""
+    with ResultJournal(path, RUN) as journal:
+        journal.add(row(1))
+        journal.add(row(2))
+    partial = path.with_name(f"{path.name}.partial.jsonl")
+    lines = partial.read_bytes().split(b"\n")
+    partial.write_bytes(b"\n".join(damage(lines)))
+
+
+DAMAGES = {
+    "garbage": lambda lines: [b"\x00\x00 garbage", *lines[1:]],
+    "blank": lambda lines: [b"", *lines[1:]],
+    "gone": lambda lines: lines[1:],
+    "half": lambda lines: [lines[0][: len(lines[0]) // 2], *lines[1:]],
+    "other json": lambda lines: [b"[1, 2]", *lines[1:]],
+    "all garbage": lambda lines: [b"garbage", b"garbage", b""],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("run", [RUN, {**RUN, "model": "other", "answer_format": "freeform"}])
+def test_a_journal_that_does_not_say_whose_it_is_is_not_added_to(tmp_path, damage, run):
+    out = tmp_path / "r.json"
+    headless(out, damage)
+    before = (tmp_path / "r.json.partial.jsonl").read_bytes()
+    with pytest.raises(InputFileError, match="which run"), ResultJournal(out, run):
+        pass
+    assert (tmp_path / "r.json.partial.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_beside_a_file_of_the_run_a_headless_journal_goes_on(tmp_path, damage):
+    out = tmp_path / "r.json"
+    with ResultJournal(out, RUN) as journal:
+        journal.add(row(0))
+        journal.write()
+    headless(out, damage)
+    with ResultJournal(out, RUN) as again:
+        assert "q0" in again
+        again.add(row(3))
+        again.finish({}, [])
+    assert {"q0", "q3"} <= set(results(out))
+
+
+def test_a_file_of_another_run_is_refused_whatever_its_journal_says(tmp_path):
+    out = tmp_path / "r.json"
+    with ResultJournal(out, RUN) as journal:
+        journal.add(row(0))
+        journal.write()
+    headless(out, DAMAGES["garbage"])
+    other = {**RUN, "answer_format": "freeform"}
+    with pytest.raises(InputFileError, match="freeform"), ResultJournal(out, other):
+        pass
+
+
+def edited(path, *rows):
+    path.write_text(json.dumps({**RUN, "results": list(rows)}))
+
+
+def test_a_number_for_an_id_is_that_id(tmp_path):
+    out = tmp_path / "r.json"
+    edited(out, {"qid": 7, "raw_output": "A"})
+    with ResultJournal(out, RUN) as journal:
+        assert "7" in journal and journal.raw_texts == {"7": "A"}
+        with pytest.raises(ValueError, match="already"):
+            journal.add({"qid": "7", "raw_output": "B"})
+
+
+FOREIGN = ({"raw_output": "A"}, {"qid": None}, {"qid": True}, {"qid": 1.5}, "text", 3, None)
+
+
+def test_rows_that_answer_nothing_are_told_and_not_lost(tmp_path):
+    out = tmp_path / "r.json"
+    edited(out, row(1), *FOREIGN)
+    with ResultJournal(out, RUN) as journal:
+        assert any(f"{len(FOREIGN)} rows" in note for note in journal.notes)
+        assert len(journal) == 1
+        journal.add(row(2))
+        journal.finish({}, [])
+    assert json.loads(out.read_text())["results"] == [row(1), row(2), *FOREIGN]
+
+
+def test_a_second_answer_to_a_question_is_told(tmp_path):
+    out = tmp_path / "r.json"
+    edited(out, row(1, "A"), row(1, "B"))
+    with ResultJournal(out, RUN) as journal:
+        assert journal.raw_texts == {"q1": "A"}
+        assert any("earlier" in note for note in journal.notes)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_has_not_are_null(tmp_path, number):
+    out = tmp_path / "r.json"
+    with ResultJournal(out, RUN) as journal:
+        journal.add({**row(1), "trajectory": [{"result": {"value": number, "list": [number, 1]}}]})
+        journal.finish({"overall": {"accuracy": number}}, [])
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    data = json.loads(out.read_text(), parse_constant=refuse)
+    assert data["metrics"] == {"overall": {"accuracy": None}}
+    assert data["results"][0]["trajectory"] == [{"result": {"value": None, "list": [None, 1]}}]
