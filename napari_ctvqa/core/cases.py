@@ -208,6 +208,9 @@ class Case:
     """By group; built beside the reading, off the GUI thread."""
     problems: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
+    sides_checked: bool = True
+    """Whether left and right were compared on every mask that tells of them; false while some of
+    these are still read."""
 
     @property
     def case_id(self) -> str:

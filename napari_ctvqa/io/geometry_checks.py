@@ -15,6 +15,7 @@ mask_elsewhere         red     a mask that does not reach into the CT's box
 mask_shape             red     a mask whose shape contradicts the position its header states
 side_swapped           red     a structure lies on the other side than its name says
 masks_differ           amber   several masks claim to be one structure and differ: none is used
+mask_content           amber   a fifth or more of an organ without air lies in air (io/mask_content)
 hu_implausible         amber   values that cannot be Hounsfield units
 nan_filled             amber   values that are no numbers, shown as air
 padding                amber   a constant below air around the scanned field

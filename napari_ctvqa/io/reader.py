@@ -36,6 +36,7 @@ from napari_ctvqa.io.geometry_checks import (
 )
 from napari_ctvqa.io.label_maps import CasePainter
 from napari_ctvqa.io.mask_claims import settled
+from napari_ctvqa.io.mask_content import in_content
 from napari_ctvqa.io.masks import Frame, joined_region, read_mask_file
 from napari_ctvqa.io.nifti import NiftiFile, NiftiHeader, read_header
 
@@ -129,8 +130,9 @@ def open_steps(
 ) -> Generator[Case, None, None]:
     """Yield the case as it fills: the CT alone, with the ``first`` masks, growing, complete.
 
-    For a worker thread; ``threads`` more inflate, and label maps are painted here. Closing the
-    generator stops the reading.
+    The masks that tell of sides come next after the ``first`` ones. For a worker thread;
+    ``threads`` more inflate, and label maps are painted here. Closing the generator stops the
+    reading.
 
     Raises
     ------
@@ -141,7 +143,8 @@ def open_steps(
     header = read_header(path)
     grid, display_grid = _grids(header)
     frame = _frame(grid, display_grid, check_header(header, grid), other_form(header, grid))
-    groups = _by_file(files.masks, None, first)
+    sides = side_evidence(mask.name for mask in files.masks)
+    groups = _by_file(files.masks, None, (*first, *sides))
     urgent = sum(_rank(group, first) < len(first) for group in groups)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="case")
     try:
@@ -156,10 +159,13 @@ def open_steps(
                 growing.add(future.result())
             growing.check_sides()
             yield growing.case(complete=False)
-        shown = time.monotonic()
+        shown, checked = time.monotonic(), growing.sides_known
         for future in as_completed(pending[urgent:]):
             growing.add(future.result())
-            if time.monotonic() - shown > GROWTH_SECONDS:
+            news = growing.sides_known and not checked
+            if news or time.monotonic() - shown > GROWTH_SECONDS:
+                growing.check_sides()
+                checked = growing.sides_known
                 yield growing.case(complete=False)
                 shown = time.monotonic()
         growing.check_sides()
@@ -188,6 +194,12 @@ class _GrowingCase:
         self._sides: tuple[GeometryWarning, ...] = ()
         self._claims = Counter(canonical(file.name) for file in files.masks)
         self._held: dict[str, list[Mask | MaskProblem]] = {}
+        self._awaited = set(side_evidence(file.name for file in files.masks))
+
+    @property
+    def sides_known(self) -> bool:
+        """Return whether every mask that tells of sides has been read, or cannot be."""
+        return not self._awaited
 
     def add(self, found: Iterable[Mask | MaskProblem]) -> None:
         """Take masks and problems, and paint the masks.
@@ -207,11 +219,13 @@ class _GrowingCase:
                 self._notes += [note] if note else []
 
     def _take(self, items: Sequence[Mask | MaskProblem]) -> None:
-        for item in items:
-            if self._wanted is not None and item.structure not in self._wanted:
-                if isinstance(item, Mask):
-                    self._beside[item.structure] = item
+        for given in items:
+            self._awaited.discard(given.structure)
+            if self._wanted is not None and given.structure not in self._wanted:
+                if isinstance(given, Mask):
+                    self._beside[given.structure] = given
                 continue
+            item = in_content(given, self._volume) if isinstance(given, Mask) else given
             self._warnings += item.warnings
             if isinstance(item, MaskProblem):
                 self._problems[item.name] = item.message
@@ -235,6 +249,7 @@ class _GrowingCase:
             label_maps={} if self._painter is None else self._painter.maps(),
             problems=dict(self._problems),
             complete=complete,
+            sides_checked=complete or self.sides_known,
         )
 
 

@@ -132,8 +132,10 @@ def rescored(
 
 
 def has_wanted(question: Question, case: Case) -> bool:
-    """Return whether every mask that the question needs has been read."""
-    return case.complete or all(name in case.masks for name in wanted_structures(question))
+    """Return whether every mask that the question needs has been read, and sides are checked."""
+    if case.complete:
+        return True
+    return case.sides_checked and all(name in case.masks for name in wanted_structures(question))
 
 
 def chains_of(

@@ -13,6 +13,7 @@ from napari_ctvqa.core.targets import resolve
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import open_steps, read_case
 from napari_ctvqa.models.rules import MODEL
+from napari_ctvqa.runners.desk import has_wanted
 
 from evidence_cases import question  # isort: skip
 
@@ -327,3 +328,54 @@ def test_a_mask_of_another_scan_says_nothing_about_sides(folder, phantom):
     put(folder, "kidney_left", phantom.masks["kidney_left"], moved)
     case = read_case(find_case(folder))
     assert [warning.code for warning in case.report.warnings] == ["mask_elsewhere"]
+
+
+def test_a_filling_case_has_no_checked_sides_before_all_that_tell_of_them_are_read(folder):
+    exchanged(folder, "kidney_left", "kidney_right")
+    asked = question("organ volume measurement", "Volume of the liver?", organ="liver")
+    ready = []
+    for case in open_steps(find_case(folder), first=("liver",), threads=1):
+        if has_wanted(asked, case):
+            ready.append([w.code for w in case.report.warnings])
+    assert ready and all("side_swapped" in found for found in ready)
+
+
+# What lies under a mask -----------------------------------------------------------------------
+
+
+def square_case(tmp_path, turn, low=-1000):
+    """A CT as wide as it is high; the liver's array is turned, its header is the CT's."""
+    ct = np.full((30, 30, 8), low, np.int16)
+    ct[2:28, 9:21] = 40
+    ct[14:16, 19:21] = 900
+    liver = np.zeros(ct.shape, np.uint8)
+    liver[3:10, 10:18, 2:6] = 1
+    affine = np.diag([-3.0, -3.0, 5.0, 1.0])
+    phantoms.save(tmp_path / "ct.nii.gz", ct, affine, "LPS")
+    phantoms.save(tmp_path / "segmentations" / "liver.nii.gz", turn(liver), affine, "LPS")
+    return read_case(find_case(tmp_path))
+
+
+TURNS = {
+    "transposed": lambda array: array.transpose(1, 0, 2).copy(),
+    "rolled": lambda array: np.roll(array, 12, axis=1),
+}
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_an_organ_in_air_is_amber_and_its_numbers_say_so(tmp_path, turn):
+    case = square_case(tmp_path, TURNS[turn])
+    [warning] = case.report.warnings
+    assert (warning.code, warning.level) == ("mask_content", "amber")
+    assert "liver.nii.gz" in warning.message
+    assert ("transposed?" in warning.message) is (turn == "transposed")
+    assert any("in air" in caveat for caveat in case.masks["liver"].caveats)
+
+
+def test_an_organ_in_tissue_is_green(tmp_path):
+    assert square_case(tmp_path, np.copy).report.warnings == ()
+
+
+def test_values_that_are_no_hu_say_nothing_about_masks(tmp_path):
+    case = square_case(tmp_path, TURNS["transposed"], low=0)
+    assert [warning.code for warning in case.report.warnings] == ["hu_implausible"]
