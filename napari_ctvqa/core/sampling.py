@@ -125,7 +125,7 @@ def hu_sample(volume: Volume, region: Region) -> HuSample:
         values = volume.array_zyx[region.box_zyx][region.crop_zyx]
         count = 0 if volume.no_number is None else overlap_voxels(region, [volume.no_number])
         lowest = float(values.min())  # first, so that the usual organ costs no second array
-        padded = _padding(volume, values) if lowest <= _padding_limit(volume) else None
+        padded = _padding(volume, values) if lowest <= padding_limit(volume) else None
         return HuSample(values, padded, count)
     from scipy import ndimage
 
@@ -142,13 +142,13 @@ def hu_sample(volume: Volume, region: Region) -> HuSample:
     return HuSample(values, padding, int(np.count_nonzero(holes)))
 
 
-def _padding_limit(volume: Volume) -> float:
+def padding_limit(volume: Volume) -> float:
     """Return the value up to which a CT's values are padding."""
     return max(PADDING_BELOW_HU, volume.padding_hu or PADDING_BELOW_HU)
 
 
 def _padding(volume: Volume, values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.less_equal(values, _padding_limit(volume)))  # type: ignore[call-overload]
+    return np.asarray(np.less_equal(values, padding_limit(volume)))  # type: ignore[call-overload]
 
 
 def _rests_on(

@@ -14,7 +14,8 @@ import numpy as np
 
 from napari_ctvqa.core.cases import GeometryWarning, Level
 from napari_ctvqa.core.names import label
-from napari_ctvqa.core.regions import same_grid
+from napari_ctvqa.core.regions import overlap_voxels, same_grid
+from napari_ctvqa.core.sampling import padding_limit
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,12 +63,16 @@ def in_content(mask: Mask, volume: Volume) -> Mask:
 
 
 def _comparable(mask: Mask, volume: Volume) -> bool:
-    """Return whether the CT's values are HU, and the mask lies voxel on voxel."""
+    """Return whether the CT's values are HU all over the mask, and it lies voxel on voxel."""
     implausible = any(w.code == "hu_implausible" for w in volume.report.warnings)
-    return not implausible and same_grid(mask.own_region.grid, volume.grid)
+    if implausible or not same_grid(mask.own_region.grid, volume.grid):
+        return False
+    holes = volume.no_number
+    return holes is None or not overlap_voxels(mask.own_region, [holes])
 
 
 def _air_share(volume: Volume, index_zyx: npt.NDArray[np.intp]) -> float:
     z, y, x = index_zyx.T
-    air = np.less(volume.array_zyx[z, y, x], AIR_BELOW_HU)  # type: ignore[call-overload]
-    return float(np.mean(air))
+    values = volume.array_zyx[z, y, x].astype(np.float32)
+    scanned = values[values > padding_limit(volume)]
+    return float(np.mean(scanned < AIR_BELOW_HU)) if scanned.size else 0.0
