@@ -30,8 +30,13 @@ HIGHLIGHT = np.array([255, 230, 0])
 HIGHLIGHT_ALPHAS = (0.3, 1.0)
 ALPHAS = (0.06, 0.12, 0.18, 0.3, 0.32, 0.35, 0.4, 0.9, 1.0)
 """Every opacity at which some mask is drawn."""
-ORGAN_FLOOR, SEEN_TOGETHER = 3.0, 7.0
-"""CIEDE2000 aimed at with full colour vision: any two organs; those of one scan."""
+ORGAN_FLOOR, SEEN_TOGETHER, AMONG_MAIN = 3.0, 7.0, 18.0
+"""CIEDE2000 aimed at with full colour vision: any two organs; those of one scan; the main ones."""
+MAIN = (
+    "liver spleen stomach pancreas gall_bladder kidney_left kidney_right aorta postcava "
+    "colon bladder"
+)
+"""What most questions are about."""
 TOUCHING, RELATED, LESION_ON_PARENT = 14.0, 9.0, 18.0
 """CIEDE2000 aimed at for everybody: organs that touch in the masks; those that may touch or be
 compared in others; a lesion and its organ."""
@@ -54,6 +59,8 @@ def main() -> None:
     floors = np.full((len(organs), len(organs)), ORGAN_FLOOR)
     seen = np.array([name in together for name in organs])
     floors[np.ix_(seen, seen)] = SEEN_TOGETHER
+    main_ones = np.array([name in MAIN.split() for name in organs])
+    floors[np.ix_(main_ones, main_ones)] = AMONG_MAIN
     organ_colours = search(organs, aims(folder, organs), floors, candidates[~reds], rng)
     strong = reds & [is_strong(rgb) for rgb in candidates]
     lesion_colours = choose_lesions(lesions, organ_colours, candidates[strong])
@@ -104,7 +111,7 @@ def like_highlight(rgb: np.ndarray) -> bool:
     own = [alpha * np.diff(rgb) for alpha in ALPHAS]
     near = any(abs(a - b).max() < 14 for a in marks for b in own)
     _, a, b = rgb2lab(rgb / 255.0)
-    return near or bool(76 < np.rad2deg(np.arctan2(b, a)) < 112)
+    return near or bool(76 < np.rad2deg(np.arctan2(b, a)) < 124)
 
 
 def seen_by(rgb: np.ndarray) -> list[np.ndarray]:
@@ -195,17 +202,17 @@ def search(
         lacking[index] = 0
         close = 2 * (lacking**2).sum()
         near = worst[colour, chosen[beside[index]]]
-        return float(close + (np.clip(wishes[index] - near, 0, None) ** 2).sum())
+        return float(close + 2 * (np.clip(wishes[index] - near, 0, None) ** 2).sum())
 
     heat = 60.0
-    for _ in range(400_000):
+    for _ in range(600_000):
         index, colour = int(rng.integers(len(names))), int(rng.integers(len(candidates)))
         if colour in chosen:
             continue
         gain = cost(index, int(chosen[index])) - cost(index, colour)
         if gain > 0 or rng.random() < np.exp(gain / heat):
             chosen[index] = colour
-        heat = max(heat * 0.99997, 0.01)
+        heat = max(heat * 0.99998, 0.01)
     for aim in (TOUCHING, RELATED):
         near = np.array([worst[chosen[a], chosen[b]] for (a, b), w in aimed.items() if w == aim])
         sys.stdout.write(
@@ -213,8 +220,10 @@ def search(
             f"median {np.median(near):.1f}, {(near < aim).sum()} below\n"
         )
     every = plain[np.ix_(chosen, chosen)] + 1000 * np.eye(len(chosen))
-    together = every[floors == SEEN_TOGETHER].min()
-    sys.stdout.write(f"any two organs: smallest {every.min():.1f}, of one scan {together:.1f}\n")
+    for floor in (ORGAN_FLOOR, SEEN_TOGETHER, AMONG_MAIN):
+        sys.stdout.write(
+            f"pairs at {floor:g}, full colour vision: {every[floors == floor].min():.1f}\n"
+        )
     return {name: candidates[i] for name, i in zip(names, chosen, strict=True)}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, QRectF, Qt
-from qtpy.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
+from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, QSize, Qt
+from qtpy.QtGui import QBrush, QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen
 from qtpy.QtWidgets import QWidget
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _MARGIN_PX = 10
 _TEXT_PX = 13
+_HALO_PX = 3
+_KEPT_LINES = 300
 _SCALE_BAR_PX = 56
 """What napari's scale bar takes up in the bottom right corner."""
 
@@ -49,6 +52,7 @@ class NotesView(QWidget):
     def __init__(self, canvas: QWidget) -> None:
         super().__init__(canvas)
         self.notes = Notes()
+        self._lines: dict[tuple[str, bool, float], QImage] = {}
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setGeometry(canvas.rect())
@@ -73,13 +77,14 @@ class NotesView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         half = self.width() / 2 - 3 * _MARGIN_PX
         line = _line_px()
-        for row, text in enumerate(self.notes.top_left):
-            _write(painter, text, _MARGIN_PX, _MARGIN_PX + line * (row + 1), half)
-        for row, text in enumerate(self.notes.top_right):
-            _write(painter, text, self._right(text, half), _MARGIN_PX + line * (row + 1), half)
+        right = self.width() - _MARGIN_PX
+        for row, text in enumerate(self.notes.top_left, start=1):
+            self._write(painter, text, _MARGIN_PX, _MARGIN_PX + line * row, half)
+        for row, text in enumerate(self.notes.top_right, start=1):
+            self._write(painter, text, right, _MARGIN_PX + line * row, half, from_right=True)
         for row, text in enumerate(self.notes.bottom_right):
             y = self.height() - _SCALE_BAR_PX - line * row
-            _write(painter, text, self._right(text, half), y, half)
+            self._write(painter, text, right, y, half, from_right=True)
         self._paint_legend(painter, half)
         if self.notes.warning:
             top = _MARGIN_PX + 4 * _line_px()
@@ -87,9 +92,31 @@ class NotesView(QWidget):
         if self.notes.message:
             self._paint_block(painter, self.notes.message, self.height() * 0.4, QColor("white"))
 
-    def _right(self, text: str, limit: float) -> float:
-        wide = QFontMetricsF(_font()).horizontalAdvance(text)
-        return float(self.width() - _MARGIN_PX - min(wide, limit))
+    def _write(
+        self,
+        painter: QPainter,
+        text: str,
+        x: float,
+        y: float,
+        limit_px: float,
+        *,
+        bold: bool = False,
+        from_right: bool = False,
+    ) -> None:
+        """Paint one line on its baseline ``y``, cut to fit, from ``x`` on or up to it.
+
+        Lines are kept as pictures: outlining the letters of all of them took 15 ms a slice.
+        """
+        metrics = QFontMetricsF(_font(bold=bold))
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, limit_px)
+        key = (shown, bold, self.devicePixelRatioF())
+        if key not in self._lines:
+            if len(self._lines) > _KEPT_LINES:
+                self._lines.clear()
+            self._lines[key] = _line_image(*key)
+        left = x - metrics.horizontalAdvance(shown) if from_right else x
+        top_left = QPointF(left - _HALO_PX, y - metrics.ascent() - _HALO_PX)
+        painter.drawImage(top_left, self._lines[key])
 
     def _paint_legend(self, painter: QPainter, limit: float) -> None:
         rows, line = self.notes.legend, _line_px()
@@ -98,10 +125,10 @@ class NotesView(QWidget):
         for row in rows:
             chip = QRectF(_MARGIN_PX, y - _TEXT_PX + 2, 16, _TEXT_PX - 2)
             _paint_chip(painter, chip, row)
-            _write(painter, row.text, _MARGIN_PX + 22, y, limit - 22, bold=row.bold)
+            self._write(painter, row.text, _MARGIN_PX + 22, y, limit - 22, bold=row.bold)
             y += line
         for text in last:
-            _write(painter, text, _MARGIN_PX + 22, y, limit)
+            self._write(painter, text, _MARGIN_PX + 22, y, limit)
 
     def _paint_block(self, painter: QPainter, text: str, top: float, colour: QColor) -> None:
         """Paint plain text in the middle of the width, in as many lines as it needs."""
@@ -126,20 +153,23 @@ def _line_px() -> float:
     return float(QFontMetricsF(_font()).height()) + 1
 
 
-def _write(
-    painter: QPainter, text: str, x: float, y: float, limit_px: float, *, bold: bool = False
-) -> None:
-    """Paint one line of plain text from its baseline, white with a dark halo, cut to fit."""
+def _line_image(text: str, bold: bool, px_ratio: float) -> QImage:
+    """Return one line of plain text, white with a dark halo, on nothing."""
     font = _font(bold=bold)
-    shown = QFontMetricsF(font).elidedText(text, Qt.TextElideMode.ElideRight, limit_px)
+    metrics = QFontMetricsF(font)
+    wide, high = metrics.horizontalAdvance(text) + 2 * _HALO_PX, metrics.height() + 2 * _HALO_PX
+    size = QSize(math.ceil(wide * px_ratio), math.ceil(high * px_ratio))
+    image = QImage(size, QImage.Format.Format_ARGB32_Premultiplied)
+    image.setDevicePixelRatio(px_ratio)
+    image.fill(Qt.GlobalColor.transparent)
     path = QPainterPath()
-    path.addText(x, y, font, shown)
-    painter.setPen(QPen(QColor(0, 0, 0, 220), 3))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawPath(path)
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor("white"))
-    painter.drawPath(path)
+    path.addText(_HALO_PX, _HALO_PX + metrics.ascent(), font, text)
+    painter = QPainter(image)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.strokePath(path, QPen(QColor(0, 0, 0, 220), _HALO_PX))
+    painter.fillPath(path, QColor("white"))
+    painter.end()
+    return image
 
 
 def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
