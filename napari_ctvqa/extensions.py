@@ -56,7 +56,14 @@ def benchmarks() -> dict[str, Any]:
 
 def models() -> dict[str, Any]:
     """Return every Answerer by its name."""
-    return discover("models", "MODEL").found
+    found = discover("models", "MODEL").found
+    return {name: model for name, model in found.items() if hasattr(model, "answer")}
+
+
+def families() -> dict[str, Any]:
+    """Return every model family by its name: what needs a way to run before it answers."""
+    found = discover("models", "MODEL").found
+    return {name: model for name, model in found.items() if hasattr(model, "prepare")}
 
 
 def tools() -> dict[str, Any]:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import argparse
+    from threading import Event as Flag
 
+    from napari_ctvqa.core.asking import Ask, Prepared, Preset
     from napari_ctvqa.core.cases import Case, CaseFiles
+    from napari_ctvqa.core.events import Event
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import (
         AnswerFormat,
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
         Question,
         Run,
         Score,
+        ToolCall,
         ToolResult,
     )
 
@@ -106,9 +110,10 @@ class Command(Protocol):
 
 
 class Answerer(Protocol):
-    """Anything that answers a question about a case: a rule agent, later a VLM.
+    """Anything that answers a question about a case: a rule agent, a VLM, an agent with tools.
 
-    ``answer`` yields what happens as it happens (``Turn`` objects) and last the ``Prediction``.
+    ``answer`` yields what happens as it happens (``Turn`` and ``core.events``) and last the
+    ``Prediction``.
     """
 
     name: str
@@ -121,3 +126,53 @@ class Answerer(Protocol):
         self, question: Question, case: Case, answer_format: AnswerFormat
     ) -> Iterator[object]:
         """Yield Turn after Turn, then one Prediction."""
+
+
+@runtime_checkable
+class Family(Protocol):
+    """A model family: how a case and a question become its input, how its text is read."""
+
+    name: str
+    title: str
+    presets: Mapping[str, Preset]
+
+    def prepare(
+        self,
+        preset: Preset,
+        question: Question,
+        case: Case,
+        answer_format: AnswerFormat,
+        settings: Mapping[str, Any],
+    ) -> Prepared:
+        """Return what is sent. ``settings`` override the preset (slices, windows, size, …).
+
+        Raises
+        ------
+        CtvqaError
+            When the case breaks the family's contract (orientation unknown, no CT, …).
+        """
+
+    def read(self, preset: Preset, text: str, prompt: str = "") -> str:
+        """Return the answer without thinking, echo and end marks; this is what is scored."""
+
+    def calls(self, preset: Preset, text: str) -> tuple[tuple[ToolCall, ...], str]:
+        """Return the tool calls written in the text, and what had to be repaired (or empty)."""
+
+
+class Way(Protocol):
+    """A way to run: a server, or a worker process of our own."""
+
+    title: str
+    """For people, with the host: ``"http://gpu7:8000/v1, Qwen3-VL-8B"``."""
+    host: str
+    """The machine that pixels go to; empty for this one."""
+
+    def ask(self, ask: Ask, cancelled: Flag) -> Iterator[Event]:
+        """Yield Status, Tokens, Usage, and last Done or Failed; never raises.
+
+        Runs in a thread that may wait. Set ``cancelled`` from any thread: the answer ends with
+        Done, reason ``cancelled``, and the text so far.
+        """
+
+    def close(self) -> None:
+        """Free what it holds: connections, processes, memory."""

@@ -11,7 +11,7 @@ from typing import Any
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
-def _empty() -> Mapping[str, Any]:
+def no_items() -> Mapping[str, Any]:
     """Return ``EMPTY``: Python 3.11 takes a mapping proxy for a mutable default."""
     return EMPTY
 
@@ -67,9 +67,9 @@ class Question:
     answer_type: AnswerType = AnswerType.OPEN
     organ: str = ""
     lesion: str = ""
-    patient: Mapping[str, str] = field(default_factory=_empty)
+    patient: Mapping[str, str] = field(default_factory=no_items)
     categories: tuple[str, ...] = ()
-    raw: Mapping[str, Any] = field(default_factory=_empty)
+    raw: Mapping[str, Any] = field(default_factory=no_items)
     missing_keys: tuple[str, ...] = ()
 
 
@@ -121,7 +121,7 @@ class Prediction:
     raw_text: str
     trace: Trace = Trace()
     seconds: float | None = None
-    record: Mapping[str, Any] = field(default_factory=_empty)
+    record: Mapping[str, Any] = field(default_factory=no_items)
 
     @property
     def failed(self) -> bool:
@@ -194,7 +194,7 @@ class RunConfig:
     answer_format: AnswerFormat = AnswerFormat.MC
     kit: str = ""
     seed: int | None = None
-    software: Mapping[str, str] = field(default_factory=_empty)
+    software: Mapping[str, str] = field(default_factory=no_items)
 
 
 def named_apart(run: Run, shown: Mapping[str, Run]) -> Run:
@@ -219,5 +219,5 @@ class Run:
     answer_format: AnswerFormat | None = None
     """None when the file does not say; the reader of the file guesses nothing."""
     path: str = ""
-    recorded_metrics: Mapping[str, Any] = field(default_factory=_empty)
+    recorded_metrics: Mapping[str, Any] = field(default_factory=no_items)
     notes: tuple[str, ...] = ()

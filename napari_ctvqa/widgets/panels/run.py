@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
-from napari_ctvqa.extensions import discover
+from napari_ctvqa.extensions import discover, models
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
@@ -126,13 +126,12 @@ class RunPanel(QWidget):
         return THE_FILTER if self._filter.isChecked() else THIS_QUESTION
 
     def _list_answerers(self) -> None:
-        models = discover("models", "MODEL")
-        self._answerers = models.found
-        for name, answerer in models.found.items():
+        self._answerers = models()
+        for name, answerer in self._answerers.items():
             self._model.addItem(one_line(getattr(answerer, "title", name), 60), name)
         reasons = [
             f"not available: {one_line(name, 60)} ({one_line(why, 200)})"
-            for name, why in models.unavailable.items()
+            for name, why in discover("models", "MODEL").unavailable.items()
         ]
         self._unavailable.show_text("\n".join(reasons))
         self._show_kits()

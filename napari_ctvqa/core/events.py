@@ -1,0 +1,126 @@
+"""What happens while a model or an agent answers, in the order in which it happens.
+
+A way to run yields ``Status``, ``Tokens``, ``Usage`` and last ``Done`` or ``Failed``; the agent
+loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn`` when one is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Prepared
+    from napari_ctvqa.core.records import ToolCall, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What goes to the model now: of each turn of an agent, too."""
+
+    prepared: Prepared
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is going on, for people; ``fraction`` 0 to 1 where it is known."""
+
+    text: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """New text, as it came."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """A tool call as the model made it; ``repaired`` says what had to be mended to read it."""
+
+    step: int
+    call: ToolCall
+    repaired: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallReturned:
+    """What the tool gave back; ``result.region_id`` is the region to light up."""
+
+    step: int
+    call: ToolCall
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Counts and times of one request; None where they are not known."""
+
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    first_token_s: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The whole text of one request.
+
+    ``calls`` are calls that the server itself parsed; those written in the text are the family's
+    to read. ``reason`` is ``stop``, ``length``, ``tool_calls`` or ``cancelled``.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    reason: str = "stop"
+
+
+class FailureKind(StrEnum):
+    """Why a request failed; each has its own sentence and next step."""
+
+    UNREACHABLE = "unreachable"
+    WRONG_SCHEME = "wrong_scheme"
+    LOADING = "loading"
+    AUTH = "auth"
+    NO_SUCH_MODEL = "no_such_model"
+    TOO_MANY_PICTURES = "too_many_pictures"
+    PICTURES_DROPPED = "pictures_dropped"
+    CONTEXT_TOO_LONG = "context_too_long"
+    PROMPT_CUT = "prompt_cut"
+    UNSUPPORTED_FIELD = "unsupported_field"
+    OUT_OF_MEMORY = "out_of_memory"
+    DEVICE = "device"
+    CRASHED = "crashed"
+    KILLED = "killed"
+    NOT_A_SERVER = "not_a_server"
+    SERVER = "server"
+    BROKEN_STREAM = "broken_stream"
+    TOO_LONG = "too_long"
+    BAD_OUTPUT = "bad_output"
+    MISSING_LIBRARY = "missing_library"
+    BAD_MODEL = "bad_model"
+    TIMEOUT = "timeout"
+    NOT_CONFIRMED = "not_confirmed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The end of a request that failed.
+
+    ``message`` is one sentence, ``hint`` what to do next, ``detail`` the foreign text verbatim
+    (bounded), ``partial`` what had come until then.
+    """
+
+    kind: FailureKind
+    message: str
+    hint: str = ""
+    detail: str = ""
+    partial: str = ""
+
+
+Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Done | Failed
