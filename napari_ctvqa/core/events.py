@@ -1,7 +1,8 @@
 """What happens while a model or an agent answers, in the order in which it happens.
 
-A way to run yields ``Status``, ``Tokens``, ``Usage`` and last ``Done`` or ``Failed``; the agent
-loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn`` when one is complete.
+A way to run yields ``Status``, ``Tokens``, ``Usage``, ``Warned`` and last ``Done`` or ``Failed``;
+the agent loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn`` when one is
+complete.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """New text, as it came."""
+    """New text, as it came; ``thinking`` for what a server sends apart as reasoning."""
 
     text: str
+    thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,14 @@ class Done:
     """The whole text of one request.
 
     ``calls`` are calls that the server itself parsed; those written in the text are the family's
-    to read. ``reason`` is ``stop``, ``length``, ``tool_calls`` or ``cancelled``.
+    to read. ``reason`` is ``stop``, ``length``, ``tool_calls`` or ``cancelled``. ``thinking`` is
+    reasoning that came apart from the text; it is never part of the answer.
     """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     reason: str = "stop"
+    thinking: str = ""
 
 
 class FailureKind(StrEnum):
@@ -123,4 +127,18 @@ class Failed:
     partial: str = ""
 
 
-Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Done | Failed
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that makes the answer of this request doubtful; the answer is kept and marked.
+
+    E.g. PROMPT_CUT when a server counted far fewer prompt tokens than were sent. Same fields as
+    ``Failed``; comes before ``Done``.
+    """
+
+    kind: FailureKind
+    message: str
+    hint: str = ""
+    detail: str = ""
+
+
+Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Warned | Done | Failed

@@ -168,7 +168,7 @@ class Way(Protocol):
     """The machine that pixels go to; empty for this one."""
 
     def ask(self, ask: Ask, cancelled: Flag) -> Iterator[Event]:
-        """Yield Status, Tokens, Usage, and last Done or Failed; never raises.
+        """Yield Status, Tokens, Usage, Warned, and last Done or Failed; never raises.
 
         Runs in a thread that may wait. Set ``cancelled`` from any thread: the answer ends with
         Done, reason ``cancelled``, and the text so far.
