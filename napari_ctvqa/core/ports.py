@@ -122,10 +122,12 @@ class Answerer(Protocol):
     def wanted_masks(self, question: Question) -> tuple[str, ...]:
         """Return the canonical structures this question needs, so that they are read first."""
 
-    def answer(
-        self, question: Question, case: Case, answer_format: AnswerFormat
-    ) -> Iterator[object]:
-        """Yield Turn after Turn, then one Prediction."""
+    def answer(self, question: Question, case: Case, answer_format: AnswerFormat) -> Iterator[Any]:
+        """Yield Turns and events, then one Prediction; none where it was cancelled.
+
+        An answerer that takes long also has ``cancel()`` and ``force_stop()``, callable from any
+        thread, and ``host`` (where pixels go), empty for this machine.
+        """
 
 
 @runtime_checkable

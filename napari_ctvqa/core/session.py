@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
     from napari_ctvqa.core.errors import CtvqaError
+    from napari_ctvqa.core.live import LiveRun
     from napari_ctvqa.core.ports import Benchmark
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Prediction, Question, Run, Score
@@ -109,6 +110,11 @@ class Wishes:
     answer_format = Signal(str)
     """``"mc"`` or ``"freeform"``: how the next run asks; sets ``answer_format``."""
     cancel_run = Signal()
+    """Stop after the word that is being written; what is done is kept."""
+    force_stop = Signal()
+    """End what does not stop by itself: its process or its connection."""
+    show_picture = Signal(object)
+    """Picture that a model saw: go to its slice and draw its frame; None takes the frame away."""
     validate = Signal()
     """Recompute the references of all that the filter shows; sets ``validation``."""
     cancel_validate = Signal()
@@ -140,6 +146,8 @@ class Session:
     """``focus``, ``focused_step``."""
     progress_changed = Signal()
     """``progress``."""
+    live_changed = Signal()
+    """``live``: at most 30 times a second while words come."""
     validation_changed = Signal()
     """``validation``, ``absent_means_none``."""
     problem_changed = Signal()
@@ -177,6 +185,8 @@ class Session:
         self.focus: MaskFocus | None = None
         self.focused_step: EvidenceStep | None = None
         self.progress = RunProgress()
+        self.live: LiveRun | None = None
+        """The answer that is coming, or the last one that came in this window."""
         self.validation = Validation()
         self.absent_means_none = False
         """Off, absent masks are unknown; on, what follows says assumed."""
@@ -242,6 +252,7 @@ _ANNOUNCES = {
     "focus": "focus_changed",
     "focused_step": "focus_changed",
     "progress": "progress_changed",
+    "live": "live_changed",
     "results_folder": "progress_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.checks import Validation, worst_first
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
@@ -78,6 +79,8 @@ class LiveAnswer:
     prediction: Prediction | None = None
     score: Score | None = None
     path: str = ""
+    live: LiveRun | None = None
+    """What a model is doing; None for an agent that has no words of its own."""
 
 
 @dataclass(frozen=True)
@@ -176,17 +179,35 @@ def answered(
     opened: Opened,
     began: str,
 ) -> Generator[LiveAnswer, None, None]:
-    """Yield what an answerer does, last with its answer: scored and on disk."""
+    """Yield what an answerer does, last with its answer: scored and on disk.
+
+    A stopped answer (``reason`` of its last turn is ``cancelled``) comes without a prediction.
+    """
     turns: tuple[Turn, ...] = ()
+    live = LiveRun(
+        question.id,
+        answerer.name,
+        str(getattr(answerer, "title", "")),
+        str(getattr(answerer, "host", "")),
+        recorded=bool(getattr(answerer, "recorded", False)),
+        began_s=time.monotonic(),
+    )
     for event in answerer.answer(question, case, answer_format):
         if isinstance(event, Turn):
             turns = (*turns, event)
-            yield LiveAnswer(answerer.name, question, turns)
+            yield LiveAnswer(answerer.name, question, turns, live=live)
         elif isinstance(event, Prediction):
             assert opened.benchmark is not None
+            live = replace(live, ended_s=time.monotonic())
             score = opened.benchmark.score(question, event, answer_format)
             path = keep_answer(opened, answerer, answer_format, question, event, began=began)
-            yield LiveAnswer(answerer.name, question, turns, event, score, str(path))
+            yield LiveAnswer(answerer.name, question, turns, event, score, str(path), live)
+        else:
+            live = live.after(event)
+            yield LiveAnswer(answerer.name, question, turns, live=live)
+    if live.running:
+        live = replace(live, ended_s=time.monotonic())
+        yield LiveAnswer(answerer.name, question, turns, live=live)
 
 
 def scored_batch(

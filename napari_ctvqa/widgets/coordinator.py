@@ -89,6 +89,7 @@ class Coordinator(QObject):
             (wishes.back, self.focus.back),
             (wishes.run, self.runs.start),
             (wishes.cancel_run, self.runs.cancel),
+            (wishes.force_stop, self.runs.force_stop),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.absent_means_none, self.set_absent_means_none),
@@ -104,6 +105,7 @@ class Coordinator(QObject):
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
+        self.runs.abandon()
         self.jobs.close()
         self._cases.close()
 
@@ -141,7 +143,8 @@ class Coordinator(QObject):
 
     def _open(self, request: OpenRequest) -> None:
         self.focus.forget()
-        for slot in ("case", "chains", "live", "batch", "validate"):
+        self.runs.abandon()
+        for slot in ("case", "chains", "validate"):
             self.jobs.cancel(slot)
         self.session.update(
             case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
@@ -300,7 +303,6 @@ class Coordinator(QObject):
         questions = self.session.questions
         if questions is None or not 0 <= row < len(questions):
             return
-        self.jobs.cancel("live_view")
         try:
             question = questions[row]
         except CtvqaError as error:

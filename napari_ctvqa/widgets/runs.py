@@ -40,6 +40,11 @@ class Runs:
     def __init__(self, session: Session, jobs: Jobs, opened: Callable[[], Opened | None]) -> None:
         self.session, self.jobs, self.opened = session, jobs, opened
         self._began = datetime.now().strftime("%Y%m%d-%H%M%S")
+        self._answerer: Any = None
+        """What runs now, or ran last."""
+        self._before: Prediction | None = None
+        """What the running answerer had said to this question before, should it be stopped."""
+        self._turns = 0
 
     def start(self, name: str, kit: str, scope: str) -> None:
         """Let an answerer answer the current question, or all that the filter shows."""
@@ -64,6 +69,9 @@ class Runs:
                 ),
             )
             return
+        self._answerer, self._turns = answerer, -1
+        run = self.session.runs.get(answerer.name)
+        self._before = run.predictions.get(question.id) if run is not None else None
         self.session.update(
             progress=RunProgress(RunState.RUNNING, answerer.name, 0, 1, message=question.id)
         )
@@ -80,6 +88,16 @@ class Runs:
         )
 
     def _show_live(self, live: LiveAnswer) -> None:
+        """Show words at once; the answers, and the chains behind them, only when these change."""
+        self.session.update(live=live.live)
+        stopped = live.live is not None and not live.live.running and live.prediction is None
+        if stopped:
+            self._put_back(live)
+        elif live.prediction is not None or len(live.turns) != self._turns:
+            self._turns = len(live.turns)
+            self._put(live)
+
+    def _put(self, live: LiveAnswer) -> None:
         prediction = live.prediction or Prediction(
             live.question.id, live.model, "", Trace(live.turns)
         )
@@ -99,10 +117,26 @@ class Runs:
                 progress=replace(self.session.progress, done=1, failed=failed, path=live.path)
             )
 
+    def _put_back(self, live: LiveAnswer) -> None:
+        """A stopped answer is no answer: show what there was before it."""
+        run = self.session.runs.get(live.model)
+        if run is None or live.question.id not in run.predictions:
+            return
+        predictions = {k: p for k, p in run.predictions.items() if k != live.question.id}
+        runs = dict(self.session.runs)
+        if self._before is not None:
+            predictions[live.question.id] = self._before
+        if predictions:
+            runs[live.model] = replace(run, predictions=predictions)
+        else:
+            del runs[live.model]
+        self.session.update(runs=runs)
+
     def _run_filter(self, answerer: Any) -> None:
         opened = self.opened()
         if opened is None or opened.questions is None or opened.benchmark is None:
             return
+        self._answerer = answerer
         out = result_path(opened, answerer.name, self.session.answer_format)
         out.parent.mkdir(parents=True, exist_ok=True)
         rows = [int(row) for row in self.session.rows]
@@ -145,10 +179,17 @@ class Runs:
         )
 
     def cancel(self) -> None:
-        """Stop at the next answer; what is done is kept."""
+        """Stop at the next word or the next answer; what is done is kept."""
+        stop = getattr(self._answerer, "cancel", None)
+        if "live" in self.jobs and stop is not None:
+            self.session.update(progress=replace(self.session.progress, state=RunState.CANCELLING))
+            stop()  # its last event ends the job
+            return
         for slot in ("live", "batch"):
             if slot in self.jobs:
                 self.jobs.cancel(slot)
+                if stop is not None:
+                    stop()
                 self.session.update(
                     progress=replace(
                         self.session.progress,
@@ -156,6 +197,21 @@ class Runs:
                         message=f"Stopped. {self.session.progress.message}",
                     )
                 )
+
+    def force_stop(self) -> None:
+        """End the process or connection of a model that does not stop by itself."""
+        end = getattr(self._answerer, "force_stop", None)
+        if end is not None:
+            end()
+
+    def abandon(self) -> None:
+        """Let go of what runs, because something else is opened."""
+        stop = getattr(self._answerer, "cancel", None)
+        if stop is not None and ("live" in self.jobs or "batch" in self.jobs):
+            stop()
+        for slot in ("live", "batch"):
+            self.jobs.cancel(slot)
+        self.session.update(live=None)
 
     def _run_failed(self, error: BaseException) -> None:
         report(self.session, error)

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
-from napari_ctvqa.extensions import discover, models
+from napari_ctvqa.extensions import discover
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
@@ -126,12 +126,15 @@ class RunPanel(QWidget):
         return THE_FILTER if self._filter.isChecked() else THIS_QUESTION
 
     def _list_answerers(self) -> None:
-        self._answerers = models()
+        known = discover("models", "MODEL")
+        self._answerers = {
+            name: model for name, model in known.found.items() if not hasattr(model, "prepare")
+        }
         for name, answerer in self._answerers.items():
             self._model.addItem(one_line(getattr(answerer, "title", name), 60), name)
         reasons = [
             f"not available: {one_line(name, 60)} ({one_line(why, 200)})"
-            for name, why in discover("models", "MODEL").unavailable.items()
+            for name, why in known.unavailable.items()
         ]
         self._unavailable.show_text("\n".join(reasons))
         self._show_kits()

@@ -1,0 +1,101 @@
+"""LiveRun: what a model has done so far for one question, built event by event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.events import (
+    CallMade,
+    CallReturned,
+    Done,
+    Failed,
+    Sent,
+    Status,
+    Tokens,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Prepared
+    from napari_ctvqa.core.events import Event
+
+MAX_TEXT = 2_000_000
+"""Characters of live text that are kept for showing; the answer itself is kept by the runner."""
+
+
+@dataclass(frozen=True)
+class LiveCall:
+    """A tool call under way or done; ``returned`` is None until then."""
+
+    made: CallMade
+    returned: CallReturned | None = None
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """One answer as it comes.
+
+    ``text`` is what the model has written in all turns, a blank line between turns. ``sent`` holds
+    what went in, turn by turn. ``began_s`` and ``ended_s`` are ``time.monotonic`` seconds;
+    ``ended_s`` is None while it runs. ``recorded`` marks a replay.
+    """
+
+    question_id: str
+    model: str
+    title: str = ""
+    host: str = ""
+    recorded: bool = False
+    began_s: float = 0.0
+    ended_s: float | None = None
+    status: str = ""
+    fraction: float | None = None
+    text: str = ""
+    cut: bool = False
+    calls: tuple[LiveCall, ...] = ()
+    sent: tuple[Prepared, ...] = ()
+    usage: Usage | None = None
+    new_tokens: int = 0
+    """Of the turns that have ended."""
+    failure: Failed | None = None
+    reason: str = ""
+    """Why the last turn ended."""
+
+    @property
+    def running(self) -> bool:
+        """Return whether more may come."""
+        return self.ended_s is None
+
+    def after(self, event: Event) -> LiveRun:
+        """Return what is known once this has happened."""
+        if isinstance(event, Tokens):
+            return self._with_text(event.text)
+        if isinstance(event, Status):
+            return replace(self, status=event.text, fraction=event.fraction)
+        if isinstance(event, Sent):
+            gap = "\n\n" if self.text else ""
+            return replace(self, sent=(*self.sent, event.prepared), text=self.text + gap)
+        if isinstance(event, CallMade):
+            return replace(self, calls=(*self.calls, LiveCall(event)))
+        if isinstance(event, CallReturned):
+            return replace(self, calls=_returned(self.calls, event))
+        if isinstance(event, Usage):
+            return replace(self, usage=event, new_tokens=self.new_tokens + (event.new_tokens or 0))
+        if isinstance(event, Done):
+            return replace(self, reason=event.reason, fraction=None)
+        return replace(self, failure=event, fraction=None)
+
+    def _with_text(self, text: str) -> LiveRun:
+        room = MAX_TEXT - len(self.text)
+        if room <= 0:
+            return self if self.cut else replace(self, cut=True)
+        return replace(self, text=self.text + text[:room], cut=len(text) > room)
+
+
+def _returned(calls: tuple[LiveCall, ...], event: CallReturned) -> tuple[LiveCall, ...]:
+    """Return the calls with the oldest open one of that name and arguments closed."""
+    for number, call in enumerate(calls):
+        if call.returned is None and call.made.call == event.call:
+            done = replace(call, returned=event)
+            return (*calls[:number], done, *calls[number + 1 :])
+    return (*calls, LiveCall(CallMade(event.step, event.call), event))
