@@ -14,6 +14,7 @@ from napari_ctvqa.core.events import (
     Status,
     Tokens,
     Usage,
+    Warned,
 )
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class LiveRun:
     status: str = ""
     fraction: float | None = None
     text: str = ""
+    thinking: str = ""
+    """Reasoning that a server sends apart; never part of the answer."""
     cut: bool = False
     calls: tuple[LiveCall, ...] = ()
     sent: tuple[Prepared, ...] = ()
     usage: Usage | None = None
     new_tokens: int = 0
     """Of the turns that have ended."""
+    warnings: tuple[Warned, ...] = ()
     failure: Failed | None = None
     reason: str = ""
     """Why the last turn ended."""
@@ -69,7 +73,7 @@ class LiveRun:
     def after(self, event: Event) -> LiveRun:
         """Return what is known once this has happened."""
         if isinstance(event, Tokens):
-            return self._with_text(event.text)
+            return self._with_text(event)
         if isinstance(event, Status):
             return replace(self, status=event.text, fraction=event.fraction)
         if isinstance(event, Sent):
@@ -81,15 +85,19 @@ class LiveRun:
             return replace(self, calls=_returned(self.calls, event))
         if isinstance(event, Usage):
             return replace(self, usage=event, new_tokens=self.new_tokens + (event.new_tokens or 0))
+        if isinstance(event, Warned):
+            return replace(self, warnings=(*self.warnings, event))
         if isinstance(event, Done):
             return replace(self, reason=event.reason, fraction=None)
         return replace(self, failure=event, fraction=None)
 
-    def _with_text(self, text: str) -> LiveRun:
+    def _with_text(self, event: Tokens) -> LiveRun:
+        if event.thinking:
+            return replace(self, thinking=(self.thinking + event.text)[:MAX_TEXT])
         room = MAX_TEXT - len(self.text)
         if room <= 0:
             return self if self.cut else replace(self, cut=True)
-        return replace(self, text=self.text + text[:room], cut=len(text) > room)
+        return replace(self, text=self.text + event.text[:room], cut=len(event.text) > room)
 
 
 def _returned(calls: tuple[LiveCall, ...], event: CallReturned) -> tuple[LiveCall, ...]:

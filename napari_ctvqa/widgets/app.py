@@ -27,7 +27,7 @@ from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import Overlays
-from napari_ctvqa.widgets.panels import evidence, question, questions, run, validate
+from napari_ctvqa.widgets.panels import evidence, model, question, questions, run, validate
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import napari
 
 PLANES = ("axial", "coronal", "sagittal")
-LEFT = ("Questions", "Run", "Validate")
+LEFT = ("Questions", "Run", "Model", "Validate")
 LEFT_WIDTH_PX, RIGHT_WIDTH_PX = 400, 420
 RESEARCH_ONLY = "Research use only – not for diagnosis"
 
@@ -95,7 +95,7 @@ class App(QObject):
         self.coordinator = Coordinator(self.session, self.layers)
         self.panels: dict[str, QWidget] = {
             module.PANEL.title: module.PANEL(self.session)
-            for module in (questions, run, validate, question, evidence)
+            for module in (questions, run, model, validate, question, evidence)
         }
         self.banner = ProblemBanner(self.session)
         self._player: QTimer | None = None
@@ -173,7 +173,8 @@ class App(QObject):
             # doing it again would leave the former tab bar behind, drawn over the panels
             self.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, docks["Questions"])
             self.window.tabifyDockWidget(docks["Questions"], docks["Run"])
-            self.window.tabifyDockWidget(docks["Run"], docks["Validate"])
+            self.window.tabifyDockWidget(docks["Run"], docks["Model"])
+            self.window.tabifyDockWidget(docks["Model"], docks["Validate"])
         docks["Questions"].raise_()
         self.window.splitDockWidget(docks["Question"], docks["Evidence"], Qt.Orientation.Vertical)
         self.window.resizeDocks(

@@ -95,6 +95,7 @@ class Coordinator(QObject):
             (wishes.absent_means_none, self.set_absent_means_none),
             (wishes.preset, layers.apply_preset),
             (wishes.toggle_overlays, layers.toggle_overlays),
+            (wishes.show_picture, layers.show_picture),
             (session.runs_changed, self._compute_chains),
         ]
         for signal, slot in self._connections:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from napari.layers import Image, Labels
+from napari.layers import Image, Labels, Shapes
 from napari.utils.colormaps import DirectLabelColormap
 
 from napari_ctvqa.core.colours import Look
@@ -38,6 +38,9 @@ _STEPPED_BACK = 0.35
 _UNITS = ("mm", "mm", "mm")
 _AXIS_LABELS = ("z from 0", "y from 0", "x from 0")
 """Beside napari's own sliders, which count from 0 what we count from 1."""
+FRAME = "what the model saw"
+FRAME_COLOUR = "#56B4E9"
+_FRAME_WIDTH_VOXELS = 1.5
 _NO_LOOK = Look("none", 0.0, "plain", 0.0)
 _ORIGIN = (0.0, 0.0, 0.0)
 
@@ -57,6 +60,7 @@ class LayerStack:
         self._visible: dict[str, bool] = {}
         self._opacity: dict[str, float] = {}
         self._hole: Region | None = None
+        self._frame: Any = None
         self._spacing_mm: Spacing = (1.0, 1.0, 1.0)
         viewer.layers.events.removed.connect(self._on_removed)
 
@@ -142,6 +146,42 @@ class LayerStack:
         else:
             self._swap(layer, data, self._spacing_mm, corner_mm, colormap)
         layer.features = _features(table, data.edge_offset)
+
+    def draw_frame(self, corners_zyx: npt.NDArray[np.float64] | None) -> None:
+        """Draw the outline of a picture in the CT, (4, 3) display voxels; None takes it away."""
+        if corners_zyx is None:
+            if self._frame is not None:
+                self._frame.visible = False
+            return
+        if self._frame is None:
+            self._frame = Shapes(
+                [corners_zyx],
+                ndim=3,
+                name=FRAME,
+                shape_type="polygon",
+                edge_color=FRAME_COLOUR,
+                face_color="transparent",
+                edge_width=_FRAME_WIDTH_VOXELS,
+                scale=self._spacing_mm,
+                units=_UNITS,
+                axis_labels=_AXIS_LABELS,
+            )
+            self._frame.editable = False
+            self._frame.locked = True
+            self.viewer.layers.append(self._frame)
+            return
+        self._frame.scale = self._spacing_mm
+        self._frame.data = [(corners_zyx, "polygon")]
+        self._frame.edge_color = FRAME_COLOUR
+        self._frame.face_color = "transparent"
+        self._frame.edge_width = _FRAME_WIDTH_VOXELS
+        self._frame.visible = True
+        self._frame.editable = False
+
+    @property
+    def frame(self) -> Any:
+        """Return the layer of the frame, None before the first one."""
+        return self._frame
 
     def empty(self, name: str) -> None:
         """Leave nothing of the former case in a layer: neither memory, extent nor spacing.
@@ -232,6 +272,8 @@ class LayerStack:
         for name in [n for n, layer in self._layers.items() if layer is event.value]:
             del self._layers[name]
             self._opacity.pop(name, None)
+        if self._frame is event.value:
+            self._frame = None
 
 
 def _colormap(

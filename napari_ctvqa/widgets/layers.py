@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import napari
     import numpy.typing as npt
 
+    from napari_ctvqa.core.asking import Picture
     from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Volume
     from napari_ctvqa.core.colours import RGB, Look
     from napari_ctvqa.core.geometry import Grid
@@ -234,6 +235,28 @@ class CaseLayers:
         self._show_and_hide(insist=frozenset({FOCUS}))
         self.changed.emit()
 
+    def show_picture(self, picture: Picture | None) -> None:
+        """Go to the slice that a picture was cut from and draw its frame; None takes it away."""
+        grid = self.grid
+        if picture is None or grid is None or picture.index_from_pixel is None:
+            self.stack.draw_frame(None)
+            return
+        rows, columns = picture.pixels.shape[:2]
+        edges = [
+            (-0.5, -0.5),
+            (-0.5, columns - 0.5),
+            (rows - 0.5, columns - 0.5),
+            (rows - 0.5, -0.5),
+        ]
+        corners = picture.index_zyx(*np.array(edges).T)
+        axis = int(np.argmin(np.ptp(corners, axis=0)))
+        if self.plane != PLANES[axis]:
+            self.set_plane(PLANES[axis])
+        index = round(float(corners[:, axis].mean()))
+        corners[:, axis] = index  # napari draws a shape only on the slice that it lies on
+        self.go_to(axis, index)
+        self.stack.draw_frame(corners)
+
     def show_masks(self, source: Source, masks: Iterable[Mask]) -> None:
         """Draw masks of a model, a tool or a reader in that source's own look; none hides it.
 
@@ -311,6 +334,7 @@ class CaseLayers:
             self._leave(before)
         self._case = case
         if case is None:
+            self.stack.draw_frame(None)
             self.stack.empty_all()
         else:
             if not same_volume:
@@ -346,6 +370,7 @@ class CaseLayers:
         self._extra.clear()
         self.focused = None
         self.stack.step_back(None)
+        self.stack.draw_frame(None)
 
     def _arrive(self, case: Case) -> None:
         """Go to where the reader last was in this case, else to its middle."""

@@ -13,6 +13,7 @@ from napari_ctvqa.core.events import (
     Status,
     Tokens,
     Usage,
+    Warned,
 )
 from napari_ctvqa.core.live import MAX_TEXT, LiveRun
 from napari_ctvqa.core.records import ToolCall, ToolResult
@@ -39,6 +40,17 @@ def test_status_and_failure_and_reason():
     failed = live.after(Failed(FailureKind.OUT_OF_MEMORY, "too big"))
     assert failed.failure is not None
     assert failed.fraction is None
+
+
+def test_reasoning_that_comes_apart_is_no_part_of_the_text():
+    live = after(Tokens("Hm.", thinking=True), Tokens("Left."))
+    assert (live.thinking, live.text) == ("Hm.", "Left.")
+
+
+def test_a_warning_does_not_end_it():
+    live = after(Warned(FailureKind.PROMPT_CUT, "cut"), Done("x"))
+    assert [w.message for w in live.warnings] == ["cut"]
+    assert live.failure is None
 
 
 def test_two_equal_calls_are_closed_in_their_order():

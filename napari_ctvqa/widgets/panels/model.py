@@ -1,0 +1,315 @@
+"""Model panel: the words as they come, the calls, what went in, and how to stop it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import QTimer
+from qtpy.QtGui import QTextCursor
+from qtpy.QtWidgets import (
+    QHBoxLayout,
+    QPlainTextEdit,
+    QProgressBar,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from napari_ctvqa.core.session import RunState
+from napari_ctvqa.widgets.banner import Banner, Folding
+from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
+from napari_ctvqa.widgets.scrolling import fill
+from napari_ctvqa.widgets.text import Label, TextBox, one_line, visible
+from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qtpy.QtGui import QCloseEvent
+
+    from napari_ctvqa.core.asking import Message, Picture
+    from napari_ctvqa.core.live import LiveCall, LiveRun
+    from napari_ctvqa.core.session import Session
+
+FORCE_AFTER_S = 2.0
+"""How long a model may take to stop by itself before force is offered."""
+SHOWN_TEXT = 200_000
+SHOWN_CALLS = 12
+NOTHING = (
+    "No model has answered in this window yet. Choose one in Run: its words, its tool calls and "
+    "the pictures it is given appear here."
+)
+
+
+class ModelPanel(QWidget):
+    """Shows ``session.live``."""
+
+    title = "Model"
+    order = 5
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._of: tuple[str, str, float] | None = None
+        self._text_shown = 0
+        self._cancelled_at: float | None = None
+        Styling(self)
+        self._nothing = Label(NOTHING, role="muted")
+        self._title = Label(role="heading")
+        self._where = Label(role="small")
+        self._state = Label()
+        self._bar = QProgressBar()
+        self._bar.setAccessibleName("Progress of the model")
+        self._bar.setMaximum(1000)
+        self._trouble = Banner()
+        self._text = WordStream()
+        self._calls = Label(role="small")
+        self._cancel = QPushButton("Stop")
+        self._force = QPushButton("Stop by force")
+        self._force.setToolTip("End its process or connection; it is loaded anew next time.")
+        self._saw = QWidget()
+        self._notes = Label(role="muted")
+        self._pictures = PictureGrid()
+        self._prompt = TextBox("The prompt", max_lines=16, code=True)
+        self._folded_prompt = Folding("The prompt", self._prompt)
+        self._saw_heading = Label("What the model saw", role="heading")
+        self._build()
+        self._connect()
+        self._clock = QTimer(self)
+        self._clock.setInterval(500)
+        self._clock.timeout.connect(self._show_state)
+        self._listening = Listening(
+            (session.live_changed, self._show),
+            (session.progress_changed, self._show_state),
+        )
+        self._show()
+
+    def _build(self) -> None:
+        buttons = QHBoxLayout()
+        buttons.addWidget(self._cancel, 1)
+        buttons.addWidget(self._force, 1)
+        saw = QVBoxLayout(self._saw)
+        saw.setContentsMargins(0, 0, 0, 0)
+        for part in (self._saw_heading, self._notes, self._pictures, self._folded_prompt):
+            saw.addWidget(part)
+        body = QWidget()
+        column = QVBoxLayout(body)
+        column.setContentsMargins(MARGIN_PX, MARGIN_PX, MARGIN_PX, MARGIN_PX)
+        column.setSpacing(GAP_PX)
+        for part in (self._nothing, self._title, self._where, self._state, self._bar):
+            column.addWidget(part)
+        column.addLayout(buttons)
+        for part in (self._trouble, self._text, self._calls, self._saw):
+            column.addWidget(part)
+        column.addStretch(1)
+        fill(self, body, "Model")
+
+    def _connect(self) -> None:
+        wishes = self._session.wishes
+        self._cancel.clicked.connect(lambda: wishes.cancel_run.emit())
+        self._force.clicked.connect(lambda: wishes.force_stop.emit())
+        self._pictures.pointed.connect(lambda picture: wishes.show_picture.emit(picture))
+
+    # ---------------------------------------------------------------- showing
+
+    def _show(self) -> None:
+        live = self._session.live
+        self._nothing.setVisible(live is None)
+        for part in (self._text, self._saw):
+            part.setVisible(live is not None)
+        if live is None:
+            self._of = None
+            for label in (self._title, self._where, self._state, self._calls):
+                label.show_text("")
+            for part in (self._bar, self._cancel, self._force, self._trouble):
+                part.hide()
+            self._clock.stop()
+            return
+        key = (live.model, live.question_id, live.began_s)
+        if key != self._of:
+            self._begin(live)
+            self._of = key
+        self._text.follow(live.text)
+        self._calls.show_text(calls_text(live.calls))
+        self._trouble.show_message(*trouble(live))
+        self._show_sent(live)
+        self._show_state()
+
+    def _begin(self, live: LiveRun) -> None:
+        self._text.restart()
+        self._cancelled_at = None
+        recorded = "  (recorded)" if live.recorded else ""
+        self._title.show_text(one_line(live.title or live.model, 120) + recorded)
+        where = f"Pictures go to {one_line(live.host, 120)}." if live.host else "On this machine."
+        if live.recorded:
+            where = "A recording is played: nothing is asked, nothing is sent."
+        self._where.show_text(f"{one_line(live.question_id, 120)} · {where}")
+
+    def _show_state(self) -> None:
+        live = self._session.live
+        if live is None:
+            return
+        stopping = self._session.progress.state is RunState.CANCELLING and live.running
+        now = time.monotonic()
+        if stopping and self._cancelled_at is None:
+            self._cancelled_at = now
+        waited = now - self._cancelled_at if self._cancelled_at is not None else 0.0
+        self._state.show_text(state_text(live, now, stopping=stopping))
+        self._bar.setVisible(live.running and live.fraction is not None)
+        if live.fraction is not None:
+            self._bar.setValue(round(1000 * min(max(live.fraction, 0.0), 1.0)))
+        self._cancel.setVisible(live.running)
+        self._cancel.setEnabled(not stopping)
+        self._cancel.setText("Stopping …" if stopping else "Stop")
+        self._force.setVisible(live.running and stopping and waited >= FORCE_AFTER_S)
+        if live.running != self._clock.isActive():
+            self._clock.start() if live.running else self._clock.stop()
+
+    def _show_sent(self, live: LiveRun) -> None:
+        pictures = [p for prepared in live.sent[-1:] for p in prepared.ask.pictures]
+        self._saw.setVisible(bool(live.sent))
+        if not live.sent:
+            return
+        self._notes.show_text(sent_text(live, pictures))
+        self._pictures.show_pictures(pictures)
+        self._prompt.show_text(prompt_text(live.sent[-1].ask.messages))
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Let go of the session."""
+        self._clock.stop()
+        self._listening.close()
+        super().closeEvent(event)
+
+
+class WordStream(QPlainTextEdit):
+    """Plain text that grows at its end; only what is new is drawn, the view stays at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setTabChangesFocus(True)
+        self.setUndoRedoEnabled(False)
+        self.setAccessibleName("The model's words, as they come")
+        self.setPlaceholderText("No words yet.")
+        self.setMinimumHeight(7 * self.fontMetrics().lineSpacing())
+        self._seen = 0
+
+    def restart(self) -> None:
+        """Forget the former text."""
+        self._seen = 0
+        self.clear()
+
+    def follow(self, text: str) -> None:
+        """Show the text, of which what was shown before is the beginning."""
+        if len(text) < self._seen:
+            self.restart()
+        new, full = text[self._seen : SHOWN_TEXT], self._seen >= SHOWN_TEXT
+        self._seen = len(text)
+        if full or not new:
+            return
+        if len(text) > SHOWN_TEXT:
+            new += "\n… the rest is in the answer"
+        bar = self.verticalScrollBar()
+        at_end = bar.value() >= bar.maximum() - 4
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.insertText(visible(new, SHOWN_TEXT + 100))
+        if at_end:
+            bar.setValue(bar.maximum())
+
+
+# What is said -------------------------------------------------------------------------------
+
+
+def state_text(live: LiveRun, now_s: float, *, stopping: bool) -> str:
+    """Return in one line what the model does, for how long, and how fast."""
+    seconds = (now_s if live.ended_s is None else live.ended_s) - live.began_s
+    parts = [f"{max(seconds, 0):.1f} s"]
+    if live.new_tokens:
+        parts.append(f"{live.new_tokens:,} tokens")
+    if live.usage is not None and live.usage.prompt_tokens:
+        parts.append(f"{live.usage.prompt_tokens:,} tokens went in")
+    if live.running:
+        doing = "stopping" if stopping else one_line(live.status, 120) or "working"
+    elif live.failure is not None:
+        doing = "failed"
+    elif live.reason == "cancelled":
+        doing = "stopped: these words are no answer"
+    elif live.reason == "length":
+        doing = "ended at the limit of its length"
+    else:
+        doing = "done"
+    return " · ".join((doing[:1].upper() + doing[1:], *parts))
+
+
+def trouble(live: LiveRun) -> tuple[str, str]:
+    """Return look and text of the banner: what failed or makes the answer doubtful."""
+    if live.failure is not None and live.reason != "cancelled":
+        return "red", "\n".join(
+            text
+            for text in (
+                live.failure.message,
+                live.failure.hint,
+                one_line(live.failure.detail, 600),
+            )
+            if text
+        )
+    lines = [f"{w.message} {w.hint}".strip() for w in live.warnings]
+    return "amber", "\n".join(dict.fromkeys(lines))
+
+
+def calls_text(calls: Sequence[LiveCall]) -> str:
+    """Return the tool calls, one line each, the last ones last."""
+    lines = []
+    for call in calls[-SHOWN_CALLS:]:
+        made = call.made
+        arguments = ", ".join(f"{k}: {one_line(v, 40)}" for k, v in made.call.arguments.items())
+        result = "…" if call.returned is None else _result_text(call)
+        mended = f"  (mended: {one_line(made.repaired, 80)})" if made.repaired else ""
+        lines.append(
+            f"{made.step}. {one_line(made.call.name, 60)} ({arguments}) → {result}{mended}"
+        )
+    hidden = len(calls) - SHOWN_CALLS
+    return "\n".join(([f"… {hidden} earlier calls"] if hidden > 0 else []) + lines)
+
+
+def _result_text(call: LiveCall) -> str:
+    assert call.returned is not None
+    result = call.returned.result
+    if result.error:
+        return f"failed: {one_line(result.error, 120)}"
+    content = result.content
+    if isinstance(content, dict):
+        shown = {k: v for k, v in content.items() if k not in ("region_id", "image_base64")}
+        return one_line(", ".join(f"{k} {v}" for k, v in shown.items()), 160)
+    return one_line(content, 160)
+
+
+def sent_text(live: LiveRun, pictures: Sequence[Picture]) -> str:
+    """Return what went in with the last turn, in numbers, and the family's notes."""
+    prepared = live.sent[-1]
+    count = f"{len(pictures)} picture{'s' if len(pictures) != 1 else ''}"
+    turn = f"turn {len(live.sent)}: " if len(live.sent) > 1 else ""
+    sizes = sorted({p.pixels.shape[1::-1] for p in pictures})
+    size = " of " + ", ".join(f"{w} × {h}" for w, h in sizes[:3]) + " pixels" if sizes else ""
+    tools = f", {len(prepared.ask.tools)} tools offered" if prepared.ask.tools else ""
+    left = len(pictures) - MAX_SHOWN
+    more = f" (the first {MAX_SHOWN} are shown)" if left > 0 else ""
+    return "\n".join((f"{turn}{count}{size}{tools}{more}", *prepared.notes))
+
+
+def prompt_text(messages: Sequence[Message]) -> str:
+    """Return the messages as text, pictures by their place."""
+    lines: list[str] = []
+    for message in messages:
+        name = f" {message.tool}" if message.tool else ""
+        lines.append(f"[{message.role}{name}]")
+        lines += [p if isinstance(p, str) else f"⟨picture {p.label}⟩" for p in message.parts]
+        lines += [f"⟨calls {c.name} {dict(c.arguments)}⟩" for c in message.calls]
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
+PANEL = ModelPanel

@@ -1,0 +1,90 @@
+"""PictureGrid: the pictures that a model was given, small; pointing at one moves the planes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from qtpy.QtCore import QEvent, QSize, Qt, Signal
+from qtpy.QtGui import QIcon, QImage, QPixmap
+from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem
+
+from napari_ctvqa.widgets.text import one_line, tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from napari_ctvqa.core.asking import Picture
+
+SIDE_PX = 84
+MAX_SHOWN = 400
+"""More pictures than any preset sends; the note says when some are left out."""
+
+
+class PictureGrid(QListWidget):
+    """Thumbnails with their labels, in the order in which they were sent.
+
+    ``pointed`` carries the Picture under the pointer or the keyboard's cursor, None when both
+    have left.
+    """
+
+    pointed = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Pictures that the model saw")
+        self.setViewMode(QListView.ViewMode.IconMode)
+        self.setResizeMode(QListView.ResizeMode.Adjust)
+        self.setMovement(QListView.Movement.Static)
+        self.setUniformItemSizes(True)
+        self.setIconSize(QSize(SIDE_PX, SIDE_PX))
+        self.setMouseTracking(True)
+        self.setMinimumHeight(2 * SIDE_PX)
+        self._shown: tuple[Picture, ...] = ()
+        self.itemEntered.connect(self._point)
+        self.currentItemChanged.connect(lambda item, _: self._point(item))
+
+    def show_pictures(self, pictures: Sequence[Picture]) -> None:
+        """Show pictures; the same ones again cost nothing."""
+        shown = tuple(pictures[:MAX_SHOWN])
+        if len(shown) == len(self._shown) and all(
+            a is b for a, b in zip(shown, self._shown, strict=True)
+        ):
+            return
+        self._shown = shown
+        blocked = self.blockSignals(True)
+        self.clear()
+        for number, picture in enumerate(shown, start=1):
+            label = one_line(picture.label, 40) or f"{picture.kind} {number}"
+            item = QListWidgetItem(QIcon(thumbnail(picture.pixels)), label)
+            rows, columns = picture.pixels.shape[:2]
+            item.setToolTip(tooltip(f"{label}: {columns} × {rows} pixels, {picture.kind}"))
+            item.setData(Qt.ItemDataRole.UserRole, number - 1)
+            self.addItem(item)
+        self.blockSignals(blocked)
+        self.setVisible(bool(shown))
+
+    def _point(self, item: QListWidgetItem | None) -> None:
+        if item is not None:
+            self.pointed.emit(self._shown[int(item.data(Qt.ItemDataRole.UserRole))])
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Take the frame away with the pointer."""
+        self.pointed.emit(None)
+        super().leaveEvent(event)
+
+
+def thumbnail(pixels: npt.NDArray[np.uint8]) -> QPixmap:
+    """Return a small picture of uint8 pixels, shape (rows, columns, 3)."""
+    step = max(1, min(pixels.shape[:2]) // (2 * SIDE_PX))
+    small = np.ascontiguousarray(pixels[::step, ::step])
+    rows, columns = small.shape[:2]
+    image = QImage(small.data, columns, rows, 3 * columns, QImage.Format.Format_RGB888)
+    return QPixmap.fromImage(image).scaled(
+        SIDE_PX,
+        SIDE_PX,
+        Qt.AspectRatioMode.KeepAspectRatio,
+        Qt.TransformationMode.SmoothTransformation,
+    )

@@ -1,0 +1,218 @@
+"""Model panel: words as they come, calls, what went in, stopping; and the frame in the planes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from panel_sessions import listener as heard_from
+from panel_sessions import opened
+from panel_texts import labels_are_plain, shown_texts
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QPlainTextEdit, QPushButton
+
+from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
+from napari_ctvqa.core.events import (
+    CallMade,
+    CallReturned,
+    Done,
+    Failed,
+    FailureKind,
+    Sent,
+    Status,
+    Tokens,
+    Usage,
+    Warned,
+)
+from napari_ctvqa.core.live import LiveRun
+from napari_ctvqa.core.records import ToolCall, ToolResult
+from napari_ctvqa.core.session import RunProgress, RunState
+from napari_ctvqa.widgets.panels.model import PANEL
+from napari_ctvqa.widgets.pictures import PictureGrid
+
+HOSTILE = "<b>bold</b>\u202egnp\x00"
+
+
+def picture(label="SLICE 1", z=7.0, side=32):
+    affine = np.array([[0.0, 0.0, z], [2.0, 0.0, 0.5], [0.0, 2.0, 0.5]])
+    return Picture(np.full((side, side, 3), 90, np.uint8), label, affine, ((-150.0, 250.0),))
+
+
+def sent(count=3, notes=("3 of 120 slices",)):
+    pictures = tuple(picture(f"SLICE {i + 1}", float(i)) for i in range(count))
+    parts = tuple(part for p in pictures for part in (p.label, p))
+    message = Message("user", (*parts, "On which side is the lesion?"))
+    return Sent(Prepared(Ask((message,)), notes))
+
+
+@pytest.fixture
+def show(qtbot):
+    def make(live, session=None):
+        session = session or opened(rows=np.arange(3))
+        session.update(live=live)
+        panel = PANEL(session)
+        qtbot.addWidget(panel)
+        panel.resize(400, 700)
+        panel.show()
+        return panel, session
+
+    return make
+
+
+def live_after(*events, **facts):
+    live = LiveRun("bench_00000", "toy", "Toy model", **facts)
+    for event in events:
+        live = live.after(event)
+    return live
+
+
+def words(panel):
+    return next(
+        box for box in panel.findChildren(QPlainTextEdit) if "words" in box.accessibleName()
+    )
+
+
+def button(panel, text):
+    return next(b for b in panel.findChildren(QPushButton) if b.text().startswith(text))
+
+
+def test_without_a_run_it_says_what_will_appear_and_where_to_begin(show):
+    panel, _ = show(None)
+    assert "Choose one in Run" in shown_texts(panel)
+    assert not button(panel, "Stop").isVisible()
+
+
+def test_words_are_added_and_the_state_says_what_goes_on(show):
+    live = live_after(Status("loading the model", 0.25))
+    panel, session = show(live)
+    assert "Loading the model" in shown_texts(panel)
+    for word in ("Le", "ft", "."):
+        live = live.after(Tokens(word))
+        session.update(live=live)
+    assert words(panel).toPlainText() == "Left."
+    done = replace(live.after(Usage(900, 3)).after(Done("Left.")), ended_s=2.0)
+    session.update(live=done)
+    assert "Done · 2.0 s · 3 tokens · 900 tokens went in" in shown_texts(panel)
+    assert not button(panel, "Stop").isVisible()
+
+
+def test_another_run_begins_with_an_empty_page(show):
+    panel, session = show(live_after(Tokens("the first answer")))
+    session.update(live=replace(live_after(Tokens("B")), began_s=5.0))
+    assert words(panel).toPlainText() == "B"
+
+
+def test_where_pictures_go_is_said(show):
+    panel, session = show(live_after())
+    assert "On this machine" in shown_texts(panel)
+    session.update(live=replace(live_after(host="gpu7.example.org"), began_s=1.0))
+    assert "Pictures go to gpu7.example.org" in shown_texts(panel)
+    session.update(live=replace(live_after(host="gpu7.example.org", recorded=True), began_s=2.0))
+    assert "nothing is sent" in shown_texts(panel)
+    assert "(recorded)" in shown_texts(panel)
+
+
+def test_calls_and_what_they_gave_and_what_was_mended(show):
+    call = ToolCall("measure", {"target": "liver"})
+    panel, _ = show(
+        live_after(
+            CallMade(1, call, "a comma too many"),
+            CallReturned(1, call, ToolResult({"value": 1432.5, "unit": "cm3", "region_id": "x"})),
+            CallMade(2, ToolCall("segment_organ", {"target": "spleen"})),
+        )
+    )
+    text = shown_texts(panel)
+    assert "1. measure (target: liver) → value 1432.5, unit cm3  (mended: a comma too many)" in text
+    assert "2. segment_organ (target: spleen) → …" in text
+
+
+def test_failures_and_doubts_stand_out(show):
+    panel, session = show(
+        live_after(Warned(FailureKind.PROMPT_CUT, "The prompt was cut.", "Do A."))
+    )
+    assert "The prompt was cut. Do A." in shown_texts(panel)
+    failed = live_after(Failed(FailureKind.OUT_OF_MEMORY, "No memory.", "Fewer slices.", "CUDA x"))
+    session.update(live=replace(failed, began_s=1.0, ended_s=2.0))
+    for part in ("Failed", "No memory.", "Fewer slices.", "CUDA x"):
+        assert part in shown_texts(panel)
+
+
+def test_stopping_offers_force_only_when_it_takes_long(show, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("napari_ctvqa.widgets.panels.model.time.monotonic", lambda: now[0])
+    panel, session = show(live_after(Tokens("so")))
+    heard = heard_from(session.wishes.cancel_run), heard_from(session.wishes.force_stop)
+    button(panel, "Stop").click()
+    session.update(progress=RunProgress(RunState.CANCELLING, "toy", 0, 1))
+    assert not button(panel, "Stop by force").isVisible()
+    now[0] += 2.5
+    session.update(progress=RunProgress(RunState.CANCELLING, "toy", 0, 1))
+    button(panel, "Stop by force").click()
+    assert [len(h) for h in heard] == [1, 1]
+    stopped = session.live.after(Done("so", reason="cancelled"))
+    session.update(live=replace(stopped, ended_s=101.0))
+    assert "these words are no answer" in shown_texts(panel)
+
+
+def test_what_went_in_is_shown_and_pointing_moves_the_planes(show):
+    panel, session = show(live_after(sent()))
+    text = shown_texts(panel)
+    assert "3 pictures of 32 × 32 pixels" in text
+    assert "3 of 120 slices" in text
+    grid = panel.findChild(PictureGrid)
+    assert [grid.item(i).text() for i in range(3)] == ["SLICE 1", "SLICE 2", "SLICE 3"]
+    heard = heard_from(session.wishes.show_picture)
+    grid.setCurrentRow(2)
+    assert heard[-1] is session.live.sent[0].ask.pictures[2]
+    QTest.mouseMove(grid.viewport(), QPoint(1, 1))
+    grid.setFocus()
+    QTest.keyClick(grid, Qt.Key.Key_Left)
+    assert heard[-1] is session.live.sent[0].ask.pictures[1]
+
+
+def test_hostile_text_is_text_and_bounded(show):
+    call = ToolCall(HOSTILE, {HOSTILE: HOSTILE})
+    live = live_after(
+        Status(HOSTILE),
+        Tokens(HOSTILE + "x" * 3_000_000),
+        CallMade(1, call, HOSTILE),
+        Warned(FailureKind.SERVER, HOSTILE, detail=HOSTILE),
+        sent(1, (HOSTILE,)),
+        host=HOSTILE,
+    )
+    panel, _ = show(live)
+    assert labels_are_plain(panel)
+    shown = words(panel).toPlainText()
+    assert shown.startswith("<b>bold</b>⟨U+202E⟩gnp␀x")
+    assert len(shown) < 250_000
+
+
+def test_the_frame_lies_on_the_slice_the_picture_was_cut_from(make_viewer):
+    from napari_ctvqa.core.session import Session
+    from napari_ctvqa.widgets.layers import CaseLayers
+
+    viewer = make_viewer(600, 500)
+    session = Session()
+    layers = CaseLayers(viewer, session)
+    case = opened().case
+    session.update(case=case)
+    deep, high, wide = case.volume.grid.shape_zyx
+    z = deep - 2
+    affine = np.array(
+        [[0.0, 0.0, z], [high / 4, 0.0, high / 8 - 0.5], [0.0, wide / 4, wide / 8 - 0.5]]
+    )
+    cut = Picture(np.zeros((4, 4, 3), np.uint8), "SLICE 1", affine)
+    layers.set_plane("coronal")
+    layers.show_picture(cut)
+    assert layers.plane == "axial"
+    assert layers.current_slice() == z
+    frame = layers.stack.frame
+    corners = np.asarray(frame.data[0])
+    assert frame.visible
+    np.testing.assert_allclose(corners.min(axis=0), [z, -0.5, -0.5])
+    np.testing.assert_allclose(corners.max(axis=0), [z, high - 0.5, wide - 0.5])
+    layers.show_picture(None)
+    assert not frame.visible
+    layers.show_picture(cut)
+    assert layers.stack.frame.visible
+    layers.close()
