@@ -138,6 +138,7 @@ class _Work:
             *border_caveats(self.found.masks),
             *self.found.caveats,
             *other_caveats(self.found.masks),
+            *self._of_the_other(),
         )
         return Finding(
             self.found,
@@ -149,6 +150,13 @@ class _Work:
             self._slice() if slice_display is None else slice_display,
             detail,
         )
+
+    def _of_the_other(self) -> tuple[str, ...]:
+        """Return what is to be said of the second structure, where the step has one."""
+        if not self.step.other:
+            return ()
+        found, _ = self.other()
+        return (*border_caveats(found.masks), *found.caveats, *other_caveats(found.masks))
 
     def _slice(self) -> int | None:
         """Return the slice where the chosen lesions are largest; a whole mask has its own."""

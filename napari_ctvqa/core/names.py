@@ -54,6 +54,8 @@ class NameTable:
     by_key: Mapping[str, str]
     right_of: tuple[tuple[str, str], ...]
     """Pairs (A, B): in every patient, A lies to the right of B (situs inversus apart)."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of neighbours of which no voxel is both: where two masks share some, one is wrong."""
 
 
 @cache
@@ -74,7 +76,8 @@ def table() -> NameTable:
                 raise ValueError(
                     f"names.json: {name!r} stands for {row.name} and {by_key[_key(name)]}"
                 )
-    return NameTable(structures, by_key, tuple((a, b) for a, b in data["order_checks"]))
+    apart = tuple((a, b) for a, b in data.get("apart", ()))
+    return NameTable(structures, by_key, tuple((a, b) for a, b in data["order_checks"]), apart)
 
 
 def canonical(name: str) -> str:
@@ -153,6 +156,13 @@ def label(structure: str) -> str:
     """Return the name for people: ``"left kidney"``."""
     row = _find(structure)
     return row.label if row is not None else structure.strip("_ ").replace("_", " ")
+
+
+@cache
+def neighbours_of(structure: str) -> tuple[str, ...]:
+    """Return the organs beside this one that share no voxel with it in the body."""
+    pairs = (pair for pair in table().apart if structure in pair)
+    return tuple(second if first == structure else first for first, second in pairs)
 
 
 def candidates(target: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from napari_ctvqa.core.targets import (
     Resolved,
     evidence_for,
     lesions_of,
+    neighbours_for,
     resolve_structure,
     sides_of,
     structures_for,
@@ -137,7 +138,19 @@ def wanted_for(rule: Rule, understood: Understood) -> tuple[str, ...]:
         for step in steps:
             if step.measure in HU_MEASURES and not names.is_lesion(step.target):
                 wanted += lesions_of(step.target)
+    for steps in plans:
+        for step in steps:
+            wanted += _beside(step)
     return tuple(dict.fromkeys(wanted))
+
+
+def _beside(step: PlanStep) -> Iterator[str]:
+    """Yield the structures that only tell whether the masks of a step overlap as they may."""
+    if step.kind is StepKind.LOOKUP:
+        return
+    for target in (step.target, *filter(None, step.other.split("+"))):
+        for structure in selection(target).structure.split("+"):
+            yield from neighbours_for(structure)
 
 
 def _masks_of(step: PlanStep) -> Iterator[str]:

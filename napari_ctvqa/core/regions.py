@@ -229,6 +229,25 @@ def overlap_voxels(region: Region, others: Sequence[Region]) -> int:
     return region.voxels - difference(region, others).voxels
 
 
+def shared_voxels(region: Region, other: Region) -> int:
+    """Return how many voxels two regions have in common (one grid).
+
+    Raises
+    ------
+    ValueError
+        For regions of different grids.
+    """
+    if not same_grid(region.grid, other.grid):
+        raise ValueError("regions of different grids")
+    if region.box_zyx is None or region.crop_zyx is None:
+        return 0
+    shared = _overlap(region.box_zyx, other.box_zyx)
+    if shared is None or other.box_zyx is None or other.crop_zyx is None:
+        return 0
+    here = region.crop_zyx[_relative(shared, region.box_zyx)]
+    return int(np.count_nonzero(here & other.crop_zyx[_relative(shared, other.box_zyx)]))
+
+
 def _shape(box: BoxZYX) -> tuple[int, int, int]:
     z, y, x = box
     return (z.stop - z.start, y.stop - y.start, x.stop - x.start)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from napari_ctvqa.core import names
-from napari_ctvqa.core.cases import Source
+from napari_ctvqa.core.cases import Level, Source
+from napari_ctvqa.core.overlaps import outside_caveat, shared_caveat
 from napari_ctvqa.core.parts import OVER_TENTH
 from napari_ctvqa.core.regions import together
 from napari_ctvqa.core.rules import lesion_classes
-from napari_ctvqa.core.selections import Selection, choose, selected_mask, selection
+from napari_ctvqa.core.selections import (
+    Selection,
+    choose,
+    components_of,
+    on_grid_of,
+    selected_mask,
+    selection,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,11 +111,66 @@ def resolve(case: Case, target: str, part_rule: str = OVER_TENTH) -> Resolved:
     """Find the masks that stand for a target, or for some of its components.
 
     ``"largest kidney_lesion in kidney_left"`` is understood as well as a structure; in which part a
-    component lies is decided by ``part_rule``.
+    component lies is decided by ``part_rule``. Where the masks overlap with others in a way that
+    bodies do not, a caveat says so.
     """
     wanted = selection(target)
     if "+" in wanted.structure:
         return _several(case, target, part_rule)
+    found = _resolved(case, target, wanted, part_rule)
+    if found.missing or found.empty:
+        return found
+    known = _DOUBTS.setdefault(case, {})
+    if (target, part_rule) not in known:
+        known[target, part_rule] = overlap_caveats(case, found, wanted.structure)
+    return replace(found, caveats=(*found.caveats, *known[target, part_rule]))
+
+
+_DOUBTS: WeakKeyDictionary[Case, dict[tuple[str, str], tuple[str, ...]]] = WeakKeyDictionary()
+
+
+def overlap_caveats(case: Case, found: Resolved, structure: str) -> tuple[str, ...]:
+    """Return what is to be said of how the masks of a target overlap with other masks of the case.
+
+    A lesion is compared with its organ, an organ with its neighbours. Masks that do not belong to
+    the CT (red) are left out: they have a warning of their own.
+    """
+    region = together(found.masks)
+    if names.is_lesion(structure):
+        organ = names.parent_of(structure)
+        masks = [mask for mask in _with_parts(case.masks, organ) if _placed(mask)]
+        if not masks:
+            return ()
+        bodies = [on_grid_of(mask, region) for mask in masks]
+        labels = (names.label(structure), names.label(organ))
+        said = outside_caveat(region, bodies, labels, components_of(region))
+        return (said,) if said else ()
+    caveats = []
+    for mask in found.masks:
+        for other in names.neighbours_of(mask.structure):
+            beside = case.masks.get(other)
+            if beside is None or not _placed(beside):
+                continue
+            labels = (names.label(mask.structure), names.label(other))
+            own = mask.own_region
+            caveats.append(shared_caveat(own, on_grid_of(beside, own), labels))
+    return tuple(filter(None, caveats))
+
+
+def _placed(mask: Mask) -> bool:
+    return all(warning.level is not Level.RED for warning in mask.warnings)
+
+
+def neighbours_for(structure: str) -> tuple[str, ...]:
+    """Return the structures that the masks of a target are compared with for their overlap."""
+    if names.is_lesion(structure):
+        organ = names.parent_of(structure)
+        return (organ, *names.parts_of(organ)) if organ else ()
+    wholes = (structure, *names.parts_of(structure))
+    return tuple(dict.fromkeys(other for one in wholes for other in names.neighbours_of(one)))
+
+
+def _resolved(case: Case, target: str, wanted: Selection, part_rule: str) -> Resolved:
     if wanted.whole or target in case.masks:
         return resolve_structure(case, target)
     found = resolve_structure(case, wanted.structure)
