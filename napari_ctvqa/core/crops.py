@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from napari_ctvqa.core.asking import Picture
 from napari_ctvqa.core.regions import focus_slice
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ class Crop:
     grey_yx: npt.NDArray[np.uint8]
     display_slice: int
     file_slice: int | None
+
+    def picture(self, volume: Volume, label: str) -> Picture:
+        """Return it as it is sent to a model, with where its pixels lie in the CT."""
+        _, *shape_yx = volume.display_zyx.shape
+        step_y, step_x = (
+            (voxels - 1) / max(pixels - 1, 1)  # zoom keeps the centres of the outer voxels
+            for voxels, pixels in zip(shape_yx, self.grey_yx.shape, strict=True)
+        )
+        place = np.array([[0, 0, self.display_slice], [step_y, 0, 0], [0, step_x, 0]], float)
+        pixels = np.repeat(self.grey_yx[..., None], 3, axis=2)
+        window = (LEVEL_HU - WIDTH_HU / 2, LEVEL_HU + WIDTH_HU / 2)
+        return Picture(pixels, label, place, (window,), "crop")
 
 
 def render(volume: Volume, regions: Sequence[Region]) -> Crop:

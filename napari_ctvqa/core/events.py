@@ -109,6 +109,8 @@ class FailureKind(StrEnum):
     BAD_MODEL = "bad_model"
     TIMEOUT = "timeout"
     NOT_CONFIRMED = "not_confirmed"
+    CASE = "case"
+    """The case cannot be shown to the model, or its tools have nothing to stand on."""
     CANCELLED = "cancelled"
 
 

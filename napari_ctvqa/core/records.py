@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Picture
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -83,11 +86,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool returned. ``content`` is JSON data; ``region_id`` names the region to draw."""
+    """What a tool returned. ``content`` is JSON data; ``region_id`` names the region to draw.
+
+    ``pictures`` are those that ``content`` holds as base64, with where they lie in the CT.
+    """
 
     content: Any
     region_id: str = ""
     error: str = ""
+    pictures: tuple[Picture, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,10 @@ class Trace:
 class Prediction:
     """One model's raw text for a question, with what it did to get there.
 
-    ``raw_text`` is verbatim. A failure is text beginning ``[ERROR] `` (then ``failed`` is true).
-    ``record`` is the foreign result record, read-only.
+    ``raw_text`` is what scorers read: the model's text verbatim, of a model family what is left
+    without thinking, echo and end marks. A failure is text beginning ``[ERROR] `` (then ``failed``
+    is true). ``record`` is the result record, read-only; of our own runs ``whole_text`` is the
+    text as the model gave it, where something was taken out.
     """
 
     question_id: str
@@ -188,13 +197,24 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Under which conditions predictions were made."""
+    """Under which conditions predictions were made: whatever decides an answer.
+
+    ``preset`` is how the model is fed and read, ``settings`` what a person changed of it;
+    ``prompts`` are the versions of the prompt templates by name. ``model_id`` is the model's own
+    name on its server, or its folder; ``way`` is ``server`` or ``worker``.
+    """
 
     model: str
-    answer_format: AnswerFormat = AnswerFormat.MC
+    mode: str = "direct"
     kit: str = ""
+    max_steps: int = 1
+    way: str = ""
+    model_id: str = ""
+    host: str = ""
     seed: int | None = None
-    software: Mapping[str, str] = field(default_factory=no_items)
+    preset: Mapping[str, Any] = field(default_factory=no_items)
+    settings: Mapping[str, Any] = field(default_factory=no_items)
+    prompts: Mapping[str, str] = field(default_factory=no_items)
 
 
 def named_apart(run: Run, shown: Mapping[str, Run]) -> Run:

@@ -33,8 +33,9 @@ class ResultJournal:
     path
         FILE.
     run
-        What the answers were made with (model, answer_format, kit, benchmark, software). A FILE
-        of another model, format, kit or benchmark is refused.
+        What the answers were made with (model, answer_format, kit, benchmark, config, software).
+        A FILE of another model, format, kit, benchmark or config is refused; the server's host
+        may be another.
 
     Raises
     ------
@@ -152,13 +153,16 @@ class ResultJournal:
                 where, "does not say which run made it; its answers cannot be added to.",
                 hint="Choose another --out.",
             )  # fmt: skip
-        for key in self.SAME:
-            if found.get(key) != self.run.get(key):
-                raise InputFileError(
-                    where,
-                    f"was made with {key} {found.get(key)!r}, this run has {self.run.get(key)!r}.",
-                    hint="Choose another --out, or remove that file.",
-                )
+        same = ((key, found.get(key), self.run.get(key)) for key in self.SAME)
+        differing = next((one for one in same if one[1] != one[2]), None)
+        differing = differing or _first_difference(found.get("config"), self.run.get("config"))
+        if differing is not None:
+            key, theirs, ours = differing
+            raise InputFileError(
+                where,
+                f"was made with {key} {theirs!r:.200}, this run has {ours!r:.200}.",
+                hint="Choose another --out, or remove that file.",
+            )
 
     # ------------------------------------------------------------------------------------ content
 
@@ -251,6 +255,20 @@ class ResultJournal:
         assert self._log is not None
         self._log.remove()
         self._log = None
+
+
+def _first_difference(theirs: Any, ours: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """Return the first value in which two configurations differ, with the names that lead to it."""
+    if name == "host" or theirs == ours:
+        return None
+    if not (isinstance(theirs, Mapping) and isinstance(ours, Mapping)):
+        return name or "config", theirs, ours
+    for key in dict.fromkeys((*ours, *theirs)):
+        inner = f"{name}.{key}" if name else str(key)
+        found = _first_difference(theirs.get(key), ours.get(key), inner)
+        if found is not None:
+            return found
+    return None
 
 
 def _key_of(row: Any) -> str | None:

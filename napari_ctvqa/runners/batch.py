@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa import __version__
 from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.events import Failed, FailureKind
 from napari_ctvqa.core.failures import failed_text
+from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from napari_ctvqa.runners.opening import Opened
 
 logger = logging.getLogger(__name__)
+
+_OWN_KEYS = ("whole_text", "partial_text", "failure", "usage", "seen")
+"""What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
 
 _CASE_ERRORS = (CtvqaError, OSError, ValueError, MemoryError)
 """What reading a damaged case may raise; anything else is a fault of ours and ends the run."""
@@ -67,7 +72,8 @@ def run_batch(
     ``kit`` is one of the answerer's kits, the first unless given. What ``out`` already answers is
     not asked again; its ``[ERROR]`` rows are with ``retry_errors``. ``assume_none`` takes
     lesions without a mask file as not there (``core.assumed``); ``out`` says so. Closing the
-    generator stops cleanly: what was answered is in ``out``.
+    generator stops cleanly, and so does an answerer that was cancelled: what was answered is in
+    ``out``, the rest is asked when the run goes on.
 
     Raises
     ------
@@ -94,6 +100,9 @@ def run_batch(
                 retry_errors=retry_errors,
                 assume=assume_none,
             )
+        except Stopped:
+            _write_what_there_is(journal)
+            return
         except BaseException:
             _write_what_there_is(journal)
             raise
@@ -108,13 +117,20 @@ def run_description(
     answerer: Answerer, answer_format: AnswerFormat, kit: str, benchmark: str
 ) -> dict[str, Any]:
     """Return what a result file says of the run that made it."""
-    return {
+    description = {
         "model": answerer.name,
         "answer_format": answer_format.value,
         "kit": kit or next(iter(getattr(answerer, "kits", ())), ""),
         "benchmark": benchmark,
-        "software": {"napari-ctvqa": __version__},
+        "software": _software(answerer),
     }
+    config = getattr(answerer, "config", None)
+    return description if config is None else {**description, "config": plain(config)}
+
+
+def _software(answerer: Answerer) -> dict[str, str]:
+    """Return versions: ours, and those of what runs the model as soon as it has told them."""
+    return {"napari-ctvqa": __version__, **getattr(answerer, "software", {})}
 
 
 def _write_what_there_is(journal: ResultJournal) -> None:
@@ -158,6 +174,7 @@ def _answer_all(
     for case_id, group in opened.questions.by_case(pending):
         answers = _answer_case(opened, answerer, answer_format, case_id, group, assume=assume)
         for question, prediction in answers:
+            journal.run["software"] = _software(answerer)
             journal.add(result_row(question, prediction))
             journal.write_if_due()
             progress.count(prediction)
@@ -198,9 +215,8 @@ def _answer_case(
     """Yield a prediction for each question of a case; a case that cannot be read fails them."""
     assert opened.questions is not None
     asked = [opened.questions[row] for row in rows]
-    wanted = dict.fromkeys(name for q in asked for name in answerer.wanted_masks(q))
     try:
-        case = read_case(opened.case_files(case_id), wanted=tuple(wanted))
+        case = read_case(opened.case_files(case_id), wanted=_wanted(answerer, asked))
     except _CASE_ERRORS as error:
         problem = _sentence(error)
         for question in asked:
@@ -211,10 +227,27 @@ def _answer_case(
         yield question, answer_one(answerer, question, case, answer_format)
 
 
+def _wanted(answerer: Answerer, asked: Sequence[Question]) -> tuple[str, ...] | None:
+    """Return the structures to read, None for all."""
+    if getattr(answerer, "all_masks", False):
+        return None
+    return tuple(dict.fromkeys(name for q in asked for name in answerer.wanted_masks(q)))
+
+
+class Stopped(Exception):
+    """The answerer was cancelled; the question it was at has no answer."""
+
+
 def answer_one(
     answerer: Answerer, question: Question, case: Case, answer_format: AnswerFormat
 ) -> Prediction:
-    """Return the prediction for one question; a failing answerer gives an ``[ERROR]`` one."""
+    """Return the prediction for one question; a failing answerer gives an ``[ERROR]`` one.
+
+    Raises
+    ------
+    Stopped
+        When the answerer was cancelled: half an answer is none.
+    """
     began = time.monotonic()
     turns: list[Turn] = []
     try:
@@ -223,6 +256,8 @@ def answer_one(
                 turns.append(item)
             elif isinstance(item, Prediction):
                 return item
+            elif isinstance(item, Failed) and item.kind is FailureKind.CANCELLED:
+                raise Stopped
     except _CASE_ERRORS as error:
         problem = _sentence(error)
     else:
@@ -251,7 +286,8 @@ def _failure(
 def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:
     """Return one row of DeepTumorVQA's result layout.
 
-    ``seconds`` and ``note`` (what to know about the answer) are ours and stand last.
+    ``seconds``, ``note`` (what to know about the answer) and what a model's run tells are ours
+    and stand last.
     """
     row: dict[str, Any] = {
         "qid": question.id,
@@ -270,7 +306,8 @@ def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:
     notes = [note] if isinstance(note, str) and note else []
     assumed = assumed_in(prediction.trace)
     notes += [assumed] if assumed else []
-    return {**row, "note": "; ".join(notes)} if notes else row
+    row |= {"note": "; ".join(notes)} if notes else {}
+    return row | {key: prediction.record[key] for key in _OWN_KEYS if key in prediction.record}
 
 
 def trajectory(trace: Trace, case_id: str) -> list[dict[str, Any]]:
@@ -282,8 +319,8 @@ def trajectory(trace: Trace, case_id: str) -> list[dict[str, Any]]:
                 {
                     "step": turn.step,
                     "tool": turn.call.name,
-                    "arguments": {**turn.call.arguments, "image_id": case_id},
-                    "result": turn.result.content if turn.result else None,
+                    "arguments": {**plain(turn.call.arguments), "image_id": case_id},
+                    "result": plain(turn.result.content) if turn.result else None,
                 }
             )
         if turn.final_answer is not None:

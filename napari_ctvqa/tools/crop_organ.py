@@ -56,7 +56,7 @@ class CropOrgan:
             ),
         }
         drawn = resolve_structure(case, structures_in(crop)[0]).structure
-        return ToolResult(content, region_id=drawn)
+        return ToolResult(content, region_id=drawn, pictures=(shown.picture(case.volume, crop),))
 
 
 TOOL = CropOrgan()

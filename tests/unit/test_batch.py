@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 import small_benchmark
+from scripted_models import PRESET, ScriptedFamily, ScriptedWay
 
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, ToolCall, ToolResult, Turn
 from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners import batch
+from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import run_batch
+from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.opening import open_path
 
 PER_CASE = 9
@@ -375,3 +378,63 @@ def test_progress_says_count_rate_and_time_left():
     line = progress_line(batch.BatchProgress(120, 400, 2, None, "", 9.2, 31.46))
     assert line == "120 of 400, 2 failed, 31.5 a second, 9 s left"
     assert [duration(s) for s in (99, 150, 9000)] == ["99 s", "2 min", "2.5 h"]
+
+
+# ------------------------------------------------------------------------------ model answerers
+
+
+def asked_model(*script, **options):
+    way = ScriptedWay(*script)
+    return ModelAnswerer("scripted", "Scripted", ScriptedFamily(), PRESET, way, **options)
+
+
+def test_a_models_rows_tell_what_it_took_and_the_file_how_it_was_asked(benchmark, tmp_path):
+    out = tmp_path / "r.json"
+    everything(open_path(benchmark), asked_model("<think>B?</think>A", seed=3), out)
+    data = saved(out)
+    assert data["config"]["seed"] == 3 and data["config"]["preset"]["dialect"] == "hermes"
+    assert data["software"]["scripted"] == "1.0"
+    row = data["results"][0]
+    assert (row["raw_output"], row["whole_text"]) == ("A", "<think>B?</think>A")
+    assert row["usage"]["new_tokens"] == 3
+    run = open_path(benchmark).read_results(out)
+    assert run.predictions[row["qid"]].record["whole_text"] == "<think>B?</think>A"
+
+
+def test_another_configuration_is_refused_by_what_differs(benchmark, tmp_path):
+    opened, out = open_path(benchmark), tmp_path / "r.json"
+    everything(opened, asked_model("A", seed=3), out, rows=[0])
+    with pytest.raises(InputFileError, match=r"made with seed 3, this run has 4"):
+        everything(opened, asked_model("A", seed=4), out, rows=[1])
+    more = asked_model("A", seed=3, settings={"max_slices": 1})
+    with pytest.raises(InputFileError, match=r"settings.max_slices None, this run has 1"):
+        everything(opened, more, out, rows=[1])
+    elsewhere = asked_model("A", seed=3)
+    elsewhere.way.host = "gpu8"
+    everything(opened, elsewhere, out, rows=[1])
+    assert len(saved(out)["results"]) == 2, "the same model on another host goes on"
+
+
+def test_a_cancelled_run_keeps_whole_answers_only_and_goes_on(benchmark, tmp_path):
+    opened, out = open_path(benchmark), tmp_path / "r.json"
+    model = asked_model("A", "A", "A: I am")
+    model.way.after_token = lambda heard: heard == "A: " and model.cancelled.set()
+    everything(opened, model, out)
+    assert [row["raw_output"] for row in saved(out)["results"]] == ["A", "A"]
+    assert "metrics" not in saved(out)
+    last = everything(opened, asked_model("B"), out)[-1]
+    assert (last.done, last.failed) == (2 * PER_CASE, 0)
+    assert [row["raw_output"] for row in saved(out)["results"]].count("B") == 2 * PER_CASE - 2
+
+
+def test_an_agent_is_given_every_mask(benchmark, tmp_path):
+    opened, seen = open_path(benchmark), []
+
+    def kit_of(shown):
+        seen.append(set(shown.masks))
+        return open_kit(opened, "oracle", shown)
+
+    agent = asked_model("A", mode="agent", kit="oracle", kit_of=kit_of)
+    everything(opened, agent, tmp_path / "r.json", rows=[0])
+    assert seen[0] >= {"liver", "spleen", "kidney_left", "kidney_right", "liver_lesion"}
+    assert saved(tmp_path / "r.json")["kit"] == "oracle"

@@ -1,0 +1,212 @@
+"""A model answers: one request (direct), or with tools (agent, ``runners.agent``).
+
+Nothing here knows a server or a library: a Family makes the input and reads the text, a Way
+executes requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Sent
+from napari_ctvqa.core.failures import failed_text
+from napari_ctvqa.core.plain_data import plain
+from napari_ctvqa.core.records import EMPTY, Prediction, RunConfig, Trace, Turn
+from napari_ctvqa.runners.agent import PROMPT, Agent
+from napari_ctvqa.runners.requests import Facts, Speaker
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Ask, Prepared, Preset
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.ports import Family, Way
+    from napari_ctvqa.core.records import AnswerFormat, Question
+    from napari_ctvqa.evidence.kits import Kit
+
+DIRECT, AGENT = "direct", "agent"
+MODES = (DIRECT, AGENT)
+MAX_STEPS = 5
+"""DeepTumorVQA's: an agent's turns, the last without tools."""
+_TOLD = ("hf_ids", "model_types", "title", "licence", "weights_gb", "gated", "facts")
+
+KitOf = Callable[["Case"], "Kit"]
+
+
+class ModelAnswerer:
+    """An Answerer out of a family, one of its presets and a way to run.
+
+    Parameters
+    ----------
+    name, title
+        Of the run: in result files, and for people.
+    family, preset
+        How the case becomes input and the text an answer.
+    way
+        What executes requests; ``close`` frees it.
+    mode
+        ``direct`` or ``agent``.
+    kit, kit_of
+        An agent's tool kit: its name, and what makes it for a case.
+    settings
+        What a person changed of the preset, by the preset's own names.
+    max_steps
+        An agent's turns at most, the last without tools.
+    seed
+        For sampling; greedy decoding needs none.
+    config
+        Where the model runs: ``way``, ``model_id`` of the RunConfig.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        family: Family,
+        preset: Preset,
+        way: Way,
+        *,
+        mode: str = DIRECT,
+        kit: str = "",
+        kit_of: KitOf | None = None,
+        settings: Mapping[str, Any] = EMPTY,
+        max_steps: int = MAX_STEPS,
+        seed: int | None = None,
+        way_kind: str = "",
+        model_id: str = "",
+    ) -> None:
+        if mode == AGENT and kit_of is None:
+            raise ValueError("an agent needs a kit")
+        self.name, self.title = name, title
+        self.family, self.preset, self.way = family, preset, way
+        self.mode, self.kit, self.kit_of = mode, kit if mode == AGENT else "", kit_of
+        self.settings, self.max_steps, self.seed = settings, max_steps, seed
+        self.way_kind, self.model_id = way_kind, model_id
+        self.cancelled = Flag()
+        """Set from any thread to stop within a token; whoever starts a run clears it."""
+
+    @property
+    def kits(self) -> tuple[str, ...]:
+        """Return the one kit that it was made with; none for direct answers."""
+        return (self.kit,) if self.kit else ()
+
+    @property
+    def all_masks(self) -> bool:
+        """Return whether every mask of the case has to be read: an agent may name any."""
+        return self.mode == AGENT
+
+    @property
+    def software(self) -> Mapping[str, str]:
+        """Return versions of what ran the model, as far as the way to run has said them."""
+        said: Mapping[str, str] = getattr(self.way, "software", EMPTY)
+        return said
+
+    @property
+    def config(self) -> RunConfig:
+        """Return everything that decides an answer."""
+        prompts = {"family": str(getattr(self.family, "prompt_version", ""))}
+        if self.mode == AGENT:
+            prompts["agent"] = PROMPT
+        return RunConfig(
+            self.name,
+            self.mode,
+            self.kit,
+            self.max_steps if self.mode == AGENT else 1,
+            self.way_kind,
+            self.model_id,
+            self.way.host,
+            self.seed,
+            _deciding(self.preset),
+            dict(self.settings),
+            prompts,
+        )
+
+    def wanted_masks(self, question: Question) -> tuple[str, ...]:
+        """Return no structure: the model looks at the CT; for an agent see ``all_masks``."""
+        del question
+        return ()
+
+    def close(self) -> None:
+        """Free what the way to run holds."""
+        self.way.close()
+
+    def answer(
+        self, question: Question, case: Case, answer_format: AnswerFormat
+    ) -> Iterator[Event | Turn | Prediction]:
+        """Yield what happens, then the Prediction.
+
+        A request that fails is an ``[ERROR]`` Prediction with what had come until then. Stopped
+        by ``cancelled`` it ends with ``Failed`` of kind ``cancelled`` and no Prediction: half an
+        answer is none.
+        """
+        began = time.perf_counter()
+        facts = Facts()
+        turns: list[Turn] = []
+        try:
+            text = yield from self._answer(question, case, answer_format, facts, turns)
+        except CtvqaError as error:
+            text = ""
+            facts.failed = Failed(FailureKind.CASE, error.message, error.hint)
+            yield facts.failed
+        failed = facts.failed
+        if failed is not None and failed.kind is FailureKind.CANCELLED:
+            return
+        if failed is not None:
+            turns.append(Turn(turns[-1].step + 1 if turns else 1, error=failed.message))
+            yield turns[-1]
+            text = failed_text(f"{failed.message} {failed.hint}")
+        seconds = time.perf_counter() - began
+        record = facts.record(text)
+        yield Prediction(question.id, self.name, text, Trace(tuple(turns)), seconds, record)
+
+    def _answer(
+        self,
+        question: Question,
+        case: Case,
+        answer_format: AnswerFormat,
+        facts: Facts,
+        turns: list[Turn],
+    ) -> Generator[Event | Turn, None, str]:
+        """Yield what happens; return the text to score, with ``facts.failed`` where there is none.
+
+        Raises
+        ------
+        CtvqaError
+            When the case cannot be shown to the model, or its kit has nothing to stand on.
+        """
+        settings = dict(self.settings)
+        prepared = self.family.prepare(self.preset, question, case, answer_format, settings)
+        prepared = replace(prepared, ask=self._seeded(prepared.ask))
+        for note in prepared.notes:
+            facts.note(note)
+        speaker = Speaker(self.family, self.preset, self.way, self.cancelled)
+        if self.mode == AGENT:
+            assert self.kit_of is not None
+            kit = self.kit_of(case)
+            return (yield from Agent(speaker, kit, prepared, facts, turns, self.max_steps).run())
+        return (yield from _direct(speaker, prepared, facts))
+
+    def _seeded(self, ask: Ask) -> Ask:
+        if self.seed is None:
+            return ask
+        return replace(ask, sampling=replace(ask.sampling, seed=self.seed))
+
+
+def _direct(speaker: Speaker, prepared: Prepared, facts: Facts) -> Generator[Event, None, str]:
+    """Ask once; yield what happens and return the text to score."""
+    yield Sent(prepared)
+    came = yield from speaker.ask(prepared.ask, facts)
+    if came.failed is not None:
+        facts.failed = came.failed
+        yield came.failed
+        return ""
+    yield Done(came.text, came.calls, came.reason)
+    return speaker.read(came, prepared.ask, facts)
+
+
+def _deciding(preset: Preset) -> dict[str, Any]:
+    """Return how a preset feeds and reads a model, plain data, without facts for messages."""
+    return {key: value for key, value in plain(preset).items() if key not in _TOLD}
