@@ -27,7 +27,15 @@ from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import Overlays
-from napari_ctvqa.widgets.panels import evidence, model, question, questions, run, validate
+from napari_ctvqa.widgets.panels import (
+    evidence,
+    model,
+    question,
+    questions,
+    run,
+    side_by_side,
+    validate,
+)
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
@@ -95,7 +103,7 @@ class App(QObject):
         self.coordinator = Coordinator(self.session, self.layers)
         self.panels: dict[str, QWidget] = {
             module.PANEL.title: module.PANEL(self.session)
-            for module in (questions, run, model, validate, question, evidence)
+            for module in (questions, run, model, validate, question, evidence, side_by_side)
         }
         self.banner = ProblemBanner(self.session)
         self._player: QTimer | None = None
@@ -177,6 +185,9 @@ class App(QObject):
             self.window.tabifyDockWidget(docks["Model"], docks["Validate"])
         docks["Questions"].raise_()
         self.window.splitDockWidget(docks["Question"], docks["Evidence"], Qt.Orientation.Vertical)
+        if docks["Side by side"] not in self.window.tabifiedDockWidgets(docks["Evidence"]):
+            self.window.tabifyDockWidget(docks["Evidence"], docks["Side by side"])
+        docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],
             [LEFT_WIDTH_PX, RIGHT_WIDTH_PX],
