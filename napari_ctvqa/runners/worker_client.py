@@ -1,0 +1,375 @@
+"""The worker way to run: a model folder on this machine, in a process of its own.
+
+Nothing here imports torch: the process that ``runners/worker.py`` is does. It starts with the first
+question, stays for the next ones, and is started anew when it died.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Usage
+from napari_ctvqa.core.records import no_items
+from napari_ctvqa.runners.worker_process import Ended, WorkerProcess, start
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Ask, Message, Picture
+
+_TICK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What is loaded, and how.
+
+    Parameters
+    ----------
+    folder
+        A model folder as ``save_pretrained`` writes it.
+    title
+        For people; the folder's name when empty.
+    interpreter
+        The Python that has torch and transformers; empty for the one that runs this.
+    dtype, device
+        ``auto``, ``float32``, ``bfloat16`` or ``float16``; ``auto``, ``cpu``, ``cuda``, ``cuda:1``.
+    never_fp16
+        Whether float16 gives wrong answers (the Gemma class): float32 where there is no bfloat16.
+    trust_remote_code
+        Whether code that lies in the model folder may run; only after the user said so.
+    forced
+        Load even where the estimate says that memory will not do.
+    environment
+        Variables of the process, over ours (``HF_HUB_OFFLINE=1`` …), e.g. CUDA_VISIBLE_DEVICES.
+    force_stop_s
+        How long a cancelled answer may go on before the process is ended.
+    idle_s
+        After how many seconds without a question the process ends itself; None for never.
+    engine
+        The file of another engine than that of AutoModelForImageTextToText.
+    """
+
+    folder: Path
+    title: str = ""
+    interpreter: str = ""
+    dtype: str = "auto"
+    device: str = "auto"
+    revision: str = ""
+    never_fp16: bool = False
+    trust_remote_code: bool = False
+    forced: bool = False
+    environment: Mapping[str, str] = field(default_factory=no_items)
+    force_stop_s: float = 10.0
+    idle_s: float | None = None
+    start_s: float = 60.0
+    engine: Path | None = None
+
+
+class WorkerWay:
+    """Answers through a worker process. One question at a time; others wait."""
+
+    host = ""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.title = settings.title or settings.folder.name
+        self._turn = threading.Lock()
+        self._changing = threading.Lock()
+        self._process: WorkerProcess | None = None
+        self._loading = 0
+        self._loaded: Mapping[str, Any] | None = None
+        self._closing = Flag()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the number of the process, None while there is none."""
+        process = self._process
+        return None if process is None else process.pid
+
+    @property
+    def loaded(self) -> Mapping[str, Any]:
+        """Return what the worker said of the loaded model: device, dtype, versions, seconds."""
+        return self._loaded or {}
+
+    def ask(self, ask: Ask, cancelled: Flag) -> Iterator[Event]:
+        """Yield Status, Tokens, Usage, and last Done or Failed; never raises."""
+        if not (yield from self._wait_for_turn(cancelled)):
+            yield Done("", reason="cancelled")
+            return
+        answer = _Answer()
+        try:
+            self._closing.clear()
+            yield from self._answered(ask, cancelled, answer)
+        except Ended as ended:
+            self._discard()
+            if cancelled.is_set() or self._closing.is_set():
+                yield Done(answer.text, reason="cancelled")
+            else:
+                yield replace(ended.failed, partial=answer.text)
+        except (OSError, TypeError, ValueError) as error:
+            yield Failed(
+                FailureKind.BAD_OUTPUT,
+                f"The question could not be handed to the model's process: {error}",
+                "Look whether there is room left on the disk of temporary files.",
+                partial=answer.text,
+            )
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """End the process and remove its files; a question that is being answered ends.
+
+        This is the one sure way to get a graphics card's memory back. A question that is asked
+        later starts the process anew.
+        """
+        self._closing.set()
+        self._discard(patience_s=0.0 if self._turn.locked() else 1.0)
+
+    def _discard(self, patience_s: float = 0.0) -> None:
+        with self._changing:
+            process, self._process = self._process, None
+            self._loaded, self._loading = None, 0
+        if process is not None:
+            process.end(patience_s)
+
+    def _wait_for_turn(self, cancelled: Flag) -> Generator[Event, None, bool]:
+        if self._turn.acquire(timeout=_TICK_S):
+            return True
+        yield Status("Waiting for the question before this one")
+        while not cancelled.is_set():
+            if self._turn.acquire(timeout=0.1):
+                return True
+        return False
+
+    def _answered(self, ask: Ask, cancelled: Flag, answer: _Answer) -> Iterator[Event]:
+        while True:
+            process = yield from self._ready(cancelled)
+            try:
+                yield from self._answer(process, ask, cancelled, answer)
+            except Ended:
+                if process.retired and not cancelled.is_set() and not self._closing.is_set():
+                    continue  # it ended itself for want of questions just when this one came
+                raise
+            return
+
+    def _ready(self, cancelled: Flag) -> Generator[Event, None, WorkerProcess]:
+        """Return a process with the model loaded. Raises Ended, also when nobody waits for it."""
+        process = self._process
+        if process is None or not process.alive():
+            self._discard()
+            yield Status("Starting the model's process")
+            process = self._start(cancelled)
+        if self._loaded is None:
+            yield from self._load(process, cancelled)
+        return process
+
+    def _start(self, cancelled: Flag) -> WorkerProcess:
+        settings = self.settings
+        process = start(
+            settings.interpreter or sys.executable,
+            settings.environment,
+            engine=settings.engine,
+            patience_s=settings.start_s,
+            given_up=lambda: cancelled.is_set() or self._closing.is_set(),
+        )
+        with self._changing:
+            closing = self._closing.is_set()
+            if not closing:
+                self._process = process
+        if closing:
+            process.end()
+            raise Ended(Failed(FailureKind.CANCELLED, "The start was given up."))
+        return process
+
+    def _load(self, process: WorkerProcess, cancelled: Flag) -> Iterator[Event]:
+        if not self._loading:
+            self._loading = process.send("load", **_wish(self.settings))
+        while not cancelled.is_set():
+            event = process.next(_TICK_S)
+            if event is None or event.get("id") != self._loading:
+                continue
+            if event["event"] == "status":
+                yield _status(event)
+            elif event["event"] == "failed":
+                raise Ended(_failed(event, ""))
+            elif event["event"] == "loaded":
+                self._loaded = {k: v for k, v in event.items() if k not in ("id", "event")}
+                return
+        raise Ended(Failed(FailureKind.CANCELLED, "The load was given up."))
+
+    def _answer(
+        self, process: WorkerProcess, ask: Ask, cancelled: Flag, answer: _Answer
+    ) -> Iterator[Event]:
+        number = process.send("ask", **_request(ask, process.folder))
+        listening = _Listening(process, number, cancelled, self.settings.force_stop_s)
+        for event in listening.events():
+            if isinstance(event, Status):
+                yield event
+                continue
+            last = self._told(event, answer)
+            yield last
+            if isinstance(last, Done | Failed):
+                return
+        self._discard()
+        yield Done(answer.text, reason="cancelled")
+
+    def _told(self, event: Mapping[str, Any], answer: _Answer) -> Event:
+        """Return what the worker said, as an event."""
+        kind = event["event"]
+        if kind == "tokens":
+            answer.pieces.append(str(event["text"]))
+            return Tokens(answer.pieces[-1])
+        if kind == "usage":
+            return _usage(event)
+        if kind == "done":
+            return Done(str(event["text"]), reason=str(event["reason"]))
+        if kind == "failed":
+            if event.get("ending"):
+                self._discard()
+            return _failed(event, answer.text)
+        return _status(event)
+
+
+class _Answer:
+    """The pieces of text that have come, kept for the case that no more do."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class _Listening:
+    """The events of one question, and its cancelling: asked first, then by force."""
+
+    def __init__(
+        self, process: WorkerProcess, number: int, cancelled: Flag, force_stop_s: float
+    ) -> None:
+        self._process = process
+        self._number = number
+        self._cancelled = cancelled
+        self._force_stop_s = force_stop_s
+        self._cancelled_at: float | None = None
+
+    def events(self) -> Iterator[Mapping[str, Any] | Status]:
+        """Yield what is said of this question; ends early when it must be ended by force."""
+        over = False
+        try:
+            while not over:
+                if self._cancelled.is_set():
+                    if self._cancelled_at is None:
+                        self._cancelled_at = time.monotonic()
+                        self._process.cancel(self._number)
+                        yield Status("Stopping")
+                    elif time.monotonic() - self._cancelled_at > self._force_stop_s:
+                        yield Status("Stopped by force: the model will be loaded anew")
+                        return
+                event = self._process.next(_TICK_S)
+                if event is not None and event.get("id") == self._number:
+                    over = event.get("event") in ("done", "failed")
+                    yield event
+        finally:
+            if not over:  # nobody listens any more
+                self._process.cancel(self._number)
+
+
+def _status(event: Mapping[str, Any]) -> Status:
+    fraction = event.get("fraction")
+    return Status(str(event.get("text", "")), None if fraction is None else float(fraction))
+
+
+def _usage(event: Mapping[str, Any]) -> Usage:
+    return Usage(
+        event.get("prompt_tokens"),
+        event.get("new_tokens"),
+        event.get("first_token_s"),
+        event.get("seconds"),
+    )
+
+
+def _failed(event: Mapping[str, Any], partial: str) -> Failed:
+    known = {kind.value: kind for kind in FailureKind}
+    return Failed(
+        known.get(str(event.get("kind")), FailureKind.BAD_OUTPUT),
+        str(event.get("message", "")),
+        str(event.get("hint", "")),
+        str(event.get("detail", "")),
+        partial,
+    )
+
+
+def _wish(settings: WorkerSettings) -> dict[str, Any]:
+    """Return the load command."""
+    return {
+        "folder": str(settings.folder),
+        "dtype": settings.dtype,
+        "device": settings.device,
+        "revision": settings.revision,
+        "never_fp16": settings.never_fp16,
+        "trust_remote_code": settings.trust_remote_code,
+        "forced": settings.forced,
+        "idle_s": settings.idle_s,
+    }
+
+
+def _request(ask: Ask, folder: Path) -> dict[str, Any]:
+    """Return the ask command as JSON data; its pictures lie in ``folder``, one file each.
+
+    A picture that an earlier turn of the conversation sent is not written again; those that this
+    one does not send are removed.
+    """
+    files = {id(picture): _file_name(picture) for picture in ask.pictures}
+    for path in folder.glob("*.npy"):
+        if path.name not in files.values():
+            path.unlink()
+    for picture in ask.pictures:
+        path = folder / files[id(picture)]
+        if not path.exists():
+            np.save(path, picture.pixels, allow_pickle=False)
+    return {
+        "pictures": str(folder),
+        "messages": [_message(message, files) for message in ask.messages],
+        "tools": _plain(ask.tools),
+        "sampling": asdict(ask.sampling),
+        "template": _plain(ask.template),
+        "processor": _plain(ask.processor),
+    }
+
+
+def _file_name(picture: Picture) -> str:
+    pixels = np.ascontiguousarray(picture.pixels)
+    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
+    digest.update(pixels.data)
+    return f"{digest.hexdigest()}.npy"
+
+
+def _message(message: Message, files: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "role": message.role,
+        "parts": [
+            {"text": part} if isinstance(part, str) else {"file": files[id(part)]}
+            for part in message.parts
+        ],
+        "calls": [{"name": c.name, "arguments": _plain(c.arguments)} for c in message.calls],
+        "tool": message.tool,
+    }
+
+
+def _plain(data: Any) -> Any:
+    """Return read-only mappings and tuples as the dicts and lists that JSON knows."""
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    return data
