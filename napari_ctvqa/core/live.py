@@ -10,6 +10,7 @@ from napari_ctvqa.core.events import (
     CallReturned,
     Done,
     Failed,
+    FailureKind,
     Sent,
     Status,
     Tokens,
@@ -89,6 +90,8 @@ class LiveRun:
             return replace(self, warnings=(*self.warnings, event))
         if isinstance(event, Done):
             return replace(self, reason=event.reason, fraction=None)
+        if event.kind is FailureKind.CANCELLED:
+            return replace(self, reason="cancelled", fraction=None)
         return replace(self, failure=event, fraction=None)
 
     def _with_text(self, event: Tokens) -> LiveRun:

@@ -126,7 +126,8 @@ class Answerer(Protocol):
         """Yield Turns and events, then one Prediction; none where it was cancelled.
 
         An answerer that takes long also has ``cancel()`` and ``force_stop()``, callable from any
-        thread, and ``host`` (where pixels go), empty for this machine.
+        thread, ``cancelled`` (a flag that a new run clears), and ``host`` (where pixels go),
+        empty for this machine.
         """
 
 

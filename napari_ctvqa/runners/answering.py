@@ -129,6 +129,23 @@ class ModelAnswerer:
         del question
         return ()
 
+    @property
+    def host(self) -> str:
+        """Return the machine that pixels go to; empty for this one."""
+        return self.way.host
+
+    def cancel(self) -> None:
+        """Stop within a token; from any thread."""
+        self.cancelled.set()
+
+    def force_stop(self) -> None:
+        """End the process or connection that does not stop by itself; from any thread.
+
+        The next question starts it anew.
+        """
+        self.cancelled.set()
+        self.way.close()
+
     def close(self) -> None:
         """Free what the way to run holds."""
         self.way.close()

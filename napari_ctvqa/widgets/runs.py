@@ -58,6 +58,13 @@ class Runs:
         else:
             self._run_filter(answerer)
 
+    def _take(self, answerer: Any) -> None:
+        """Make it the one that ``cancel`` stops."""
+        self._answerer, self._turns = answerer, -1
+        stopped = getattr(answerer, "cancelled", None)
+        if stopped is not None:
+            stopped.clear()
+
     def _run_question(self, answerer: Any) -> None:
         question, case = self.session.question, self.session.case
         if question is None or case is None or not has_wanted(question, case):
@@ -69,7 +76,7 @@ class Runs:
                 ),
             )
             return
-        self._answerer, self._turns = answerer, -1
+        self._take(answerer)
         run = self.session.runs.get(answerer.name)
         self._before = run.predictions.get(question.id) if run is not None else None
         self.session.update(
@@ -136,7 +143,7 @@ class Runs:
         opened = self.opened()
         if opened is None or opened.questions is None or opened.benchmark is None:
             return
-        self._answerer = answerer
+        self._take(answerer)
         out = result_path(opened, answerer.name, self.session.answer_format)
         out.parent.mkdir(parents=True, exist_ok=True)
         rows = [int(row) for row in self.session.rows]

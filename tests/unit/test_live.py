@@ -53,6 +53,11 @@ def test_a_warning_does_not_end_it():
     assert live.failure is None
 
 
+def test_a_stopped_answer_did_not_fail():
+    live = after(Tokens("Le"), Failed(FailureKind.CANCELLED, "stopped"))
+    assert (live.failure, live.reason, live.text) == (None, "cancelled", "Le")
+
+
 def test_two_equal_calls_are_closed_in_their_order():
     call = ToolCall("measure", {"target": "liver"})
     live = after(CallMade(1, call), CallMade(1, call))

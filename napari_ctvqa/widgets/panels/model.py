@@ -246,7 +246,7 @@ def state_text(live: LiveRun, now_s: float, *, stopping: bool) -> str:
 
 def trouble(live: LiveRun) -> tuple[str, str]:
     """Return look and text of the banner: what failed or makes the answer doubtful."""
-    if live.failure is not None and live.reason != "cancelled":
+    if live.failure is not None:
         return "red", "\n".join(
             text
             for text in (
