@@ -1,0 +1,197 @@
+"""Tool calls read from text: each dialect, what is mended, what is not, hostile text."""
+
+import json
+
+import pytest
+
+from napari_ctvqa.core.asking import Picture
+from napari_ctvqa.core.dialects import (
+    DIALECTS,
+    MOST_CALLS,
+    described_tools,
+    read_calls,
+    result_messages,
+)
+from napari_ctvqa.core.records import ToolCall, ToolResult
+
+MEASURE = {"target": "liver", "measurement_type": "volume_cm3"}
+CALL = json.dumps({"name": "measure", "arguments": MEASURE})
+HERMES = f"<tool_call>\n{CALL}\n</tool_call>"
+CODER = (
+    "<tool_call>\n<function=measure>\n<parameter=target>\nliver\n</parameter>\n"
+    "<parameter=measurement_type>\nvolume_cm3\n</parameter>\n</function>\n</tool_call>"
+)
+BARE = json.dumps({"name": "measure", "arguments": MEASURE}, indent=1)
+
+
+def plainly(found):
+    return [(call.name, dict(call.arguments)) for call in found.calls]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text"),
+    [
+        ("hermes", HERMES),
+        ("hermes", f"I measure the liver.\n{HERMES}"),
+        ("hermes", CODER),
+        ("qwen3_coder", CODER),
+        ("qwen3_coder", HERMES),
+        ("qwen3_coder", CODER.replace("<tool_call>\n", "").replace("\n</tool_call>", "")),
+        ("meissa", f"<think>first the liver</think>\n{HERMES}"),
+        ("meissa", f"<think>first the liver</think>\n{BARE}"),
+        ("json", BARE),
+        ("json", f"I call:\n```json\n{BARE}\n```\nand wait."),
+        ("json", f"I call:\n{BARE}"),
+        ("json", f"[{BARE}]"),
+        ("json", json.dumps({"function": json.loads(BARE), "type": "function"})),
+        ("json", HERMES),
+    ],
+)
+def test_a_call_is_read(dialect, text):
+    found = read_calls(dialect, text)
+    assert plainly(found) == [("measure", MEASURE)]
+    assert found.repaired == found.unread == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "repaired"),
+    [
+        (HERMES.replace('"', "'"), "single quotes"),
+        (HERMES.replace('"volume_cm3"}', '"volume_cm3",}'), "trailing comma"),
+        (HERMES.replace('}}\n', '}\n'), "1 closing bracket"),
+        (HERMES.replace('}}\n', '\n'), "2 closing bracket"),
+        (HERMES.replace('}}\n', '}}}\n'), "brackets after"),
+        (HERMES.replace('}}\n', '}} that is it\n'), "text after"),
+        (HERMES.removesuffix("</tool_call>"), "</tool_call> was missing"),
+        (HERMES.replace('"arguments"', '"parameters"'), "parameters"),
+        (HERMES.replace(json.dumps(MEASURE), json.dumps(json.dumps(MEASURE))), "written as a text"),
+        (CODER.replace("</function>", ""), "</function> was missing"),
+        (CODER.replace("\n</parameter>\n</function>", "\n</function>"), "</parameter> was missing"),
+        (HERMES.replace('"', "'").replace("'}}", "',}}"), "single quotes were mended"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_mended_and_said(text, repaired):
+    found = read_calls("hermes", text)
+    assert plainly(found) == [("measure", MEASURE)]
+    assert found.unread == ()
+    assert any(repaired in said for said in found.repaired), found.repaired
+
+
+def test_apostrophes_and_constants_survive_the_mending():
+    arguments = "{'query': 'patient's \"big\" liver', 'all': True}"
+    text = f"<tool_call>{{'name': 'lookup', 'arguments': {arguments}}}</tool_call>"
+    assert plainly(read_calls("hermes", text)) == [
+        ("lookup", {"query": 'patient\'s "big" liver', "all": True})
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call></tool_call>",
+        "<tool_call>measure(liver)</tool_call>",
+        "<tool_call>[1, 2]</tool_call>",
+        '<tool_call>{"name": 5, "arguments": {}}</tool_call>',
+        '<tool_call>{"name": "measure", "arguments": [1]}</tool_call>',
+        '<tool_call>{"name": "measure", "arguments": "liver"}</tool_call>',
+        '<tool_call>{"name": "measure", "arguments": {"x": NaN}}</tool_call>',
+        '<tool_call>{"name": "measure", "arguments": {"x": "never closed}}</tool_call>',
+        '<tool_call>{"name": "measure", "arguments": ' + '{"a":' * 60 + "1" + "}" * 62
+        + "</tool_call>",
+        '<tool_call>{"name": "measure", "arguments": {"x": ' + "9" * 5000 + "}}</tool_call>",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_said_and_never_guessed(text):
+    found = read_calls("hermes", text)
+    assert found.calls == () and len(found.unread) == 1
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "The answer is C.",
+        "The liver measures {1500} cm3.",
+        '{"bbox_2d": [1, 2, 3, 4], "label": "liver"}',
+        "<think>I could <tool_call>{}</tool_call>",
+        f"<think>{HERMES}</think>The answer is B.",
+        f"<unused94>thought\n{HERMES}<unused95>B",
+    ],
+)
+def test_an_answer_is_no_call(dialect, text):
+    assert read_calls(dialect, text) == read_calls("none", text)
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "qwen3_coder", "none"])
+def test_a_bare_object_is_a_call_only_where_the_dialect_says_so(dialect):
+    assert read_calls(dialect, BARE).calls == ()
+
+
+def test_a_call_inside_an_argument_is_no_call_of_its_own():
+    inner = json.dumps({"name": "other", "arguments": {}}, indent=1)
+    outer = json.dumps({"name": "measure", "arguments": {"text": inner, "deep": json.loads(inner)}},
+                       indent=1)  # fmt: skip
+    assert [call.name for call in read_calls("json", outer).calls] == ["measure"]
+
+
+def test_several_calls_keep_their_order_and_are_bounded():
+    found = read_calls("hermes", "".join(HERMES.replace("liver", f"o{n}") for n in range(5)))
+    assert [call.arguments["target"] for call in found.calls] == [f"o{n}" for n in range(5)]
+    many = read_calls("hermes", HERMES * 500)
+    assert len(many.calls) == MOST_CALLS and many.unread
+
+
+HOSTILE = [
+    "<tool_call>" * 100_000,
+    "<tool_call>" + "{" * 1_000_000,
+    "<tool_call>" + "[" * 1_000_000 + "</tool_call>",
+    '{"name": ' * 200_000,
+    "{'" * 1_000_000,
+    "```json\n" * 200_000,
+    "<function=" * 300_000,
+    "<function=a>" + "<parameter=b>" * 200_000,
+    "\n{" * 1_000_000,
+    "<tool_call>{'name': '" + "'" * 2_000_000,
+    "x" * 5_000_000,
+    "\\" * 3_000_000,
+    "<think>" * 500_000,
+    "<think></think>" * 300_000 + HERMES,
+    "<tool_call>" + "\ud800" * 1000,
+    "a" * 10_000_001,
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
+def test_hostile_text_neither_raises_nor_stays(dialect, text):
+    found = read_calls(dialect, text)
+    assert len(found.calls) <= MOST_CALLS
+    assert sum(map(len, (*found.repaired, *found.unread))) < 50_000
+
+
+def test_results_go_back_as_each_dialect_wants_them():
+    import numpy as np
+
+    call, result = ToolCall("crop_organ", {"organ": "liver"}), ToolResult({"slice": 7})
+    picture = Picture(np.zeros((4, 4, 3), np.uint8), "liver")
+    tool, user = result_messages("hermes", call, result, [picture], call_id="call_1")
+    assert (tool.role, tool.tool, tool.call_id, tool.text) == (
+        "tool", "crop_organ", "call_1", '{"slice": 7}',
+    )  # fmt: skip
+    assert user.role == "user" and user.pictures == (picture,)
+    assert [m.role for m in result_messages("qwen3_coder", call, result)] == ["tool"]
+    (observed,) = result_messages("meissa", call, result, [picture], round_number=3)
+    assert observed.role == "user"
+    assert observed.parts == (
+        'Observation: {"slice": 7}', "[Output Image ID: img_round_3]", picture,
+    )  # fmt: skip
+    (told,) = result_messages("json", call, result, [picture])
+    assert told.role == "user" and told.parts[0] == 'Result of crop_organ: {"slice": 7}'
+
+
+def test_tools_are_described_where_no_template_lists_them():
+    tools = [{"type": "function", "function": {"name": "measure", "parameters": {}}}]
+    assert described_tools("hermes", tools) == ""
+    assert '"name": "measure"' in described_tools("json", tools)
+    assert described_tools("json", []) == ""
