@@ -94,7 +94,7 @@ def keep_key(host: str, secret: str) -> None:
     except ImportError:
         raise CtvqaError(
             "A key can only be kept in the system keyring, and the package keyring is missing.",
-            hint=f'pip install "napari-ctvqa[keys]", or set {variable_of(host)}.',
+            hint=f"pip install keyring, or set {variable_of(host)}.",
         ) from None
     key = _checked(Key(secret.strip(), "this field"))
     try:
