@@ -15,7 +15,7 @@ from napari_ctvqa.commands._questions import (
 )
 from napari_ctvqa.core import names
 from napari_ctvqa.core.answers import with_unit
-from napari_ctvqa.core.assumed import absent_means_none
+from napari_ctvqa.core.assumed import CAVEAT, absent_means_none
 from napari_ctvqa.core.chains import ChainStatus
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.question_checks import (
@@ -25,7 +25,8 @@ from napari_ctvqa.core.question_checks import (
     stated_text,
 )
 from napari_ctvqa.core.regions import focus_slice
-from napari_ctvqa.core.rules import rule_for, supported
+from napari_ctvqa.core.rules import is_measure, measure_named, rule_for, supported
+from napari_ctvqa.core.selections import selection
 from napari_ctvqa.core.understanding import understand
 from napari_ctvqa.evidence.chains import reference_chain, wanted_structures
 from napari_ctvqa.evidence.check import status_reasons
@@ -211,8 +212,7 @@ def _text(question: Question, chain: EvidenceChain, case: Case, flags: tuple[str
     lines += [
         f"recomputed: {chain.conclusion or '(nothing)'}",
         f"reference:  {one_line(data['reference']) or '(none stated)'}",
-        f"{_WORDS.get(data['status'], data['status'])}"
-        + (f": {one_line(data['difference'])}" if data["difference"] else ""),
+        _status_line(chain, data),
     ]
     lines += [
         f"  by {rule.name} ({rule.text}): {rule.conclusion}, {_WORDS[rule.status.value]}"
@@ -222,10 +222,18 @@ def _text(question: Question, chain: EvidenceChain, case: Case, flags: tuple[str
     return "\n".join(lines) + "\n"
 
 
+def _status_line(chain: EvidenceChain, data: dict[str, Any]) -> str:
+    """Return how the two compare, and where that rests on masks that nobody drew."""
+    word = _WORDS.get(data["status"], data["status"])
+    assumed = any(CAVEAT in step.caveats for step in chain.steps)
+    said = f"{word}, assumed (a lesion without a mask file is taken as not there)"
+    line = said if assumed and chain.status is not ChainStatus.CANNOT_CHECK else word
+    return line + (f": {one_line(data['difference'])}" if data["difference"] else "")
+
+
 def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
     value = "" if step["value"] is None else f"= {with_unit(_value(step['value']), step['unit'])}"
-    what = " ".join(part for part in (step["kind"], step["target"], step["measure"]) if part)
-    lines = [f"{number}. {what} {one_line(value)}".rstrip()]
+    lines = [f"{number}. {one_line(_what(step))} {one_line(value)}".rstrip()]
     source = f" ({step['source']})" if step["source"] else ""
     if step["rule"] or source:
         assumed = ", assumed" if step["assumed"] else ""
@@ -235,6 +243,15 @@ def _step_lines(number: int, step: dict[str, Any]) -> list[str]:
         on_file = step["slice_file"]
         lines.append(where + (f", {on_file} in the file (from 0)" if on_file is not None else ""))
     return lines + [f"     ! {one_line(caveat)}" for caveat in step["caveats"]]
+
+
+def _what(step: dict[str, Any]) -> str:
+    """Return kind, target and measure for people: ``"measure left kidney: volume"``."""
+    target = selection(step["target"]).label if step["target"] else ""
+    measure = step["measure"]
+    words = measure_named(measure).words if is_measure(measure) else measure.replace("_", " ")
+    said = f"{step['kind'].replace('lookup', 'look up')} {target}".strip()
+    return f"{said}: {words}" if words and measure != "voxels" else said
 
 
 def _value(value: float | str) -> str:

@@ -127,6 +127,13 @@ class AlignedStep:
     match: StepMatch
     relative_error: float | None = None
     note: str = ""
+    harmless: bool = False
+    """It is missing or done besides, and changed nothing: another way to the same numbers."""
+
+    @property
+    def differs(self) -> bool:
+        """Return whether this may be where the model left the reference."""
+        return not self.harmless and self.match not in (StepMatch.SAME, StepMatch.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +142,9 @@ class ChainComparison:
 
     rows: tuple[AlignedStep, ...]
     first_difference: int | None = None
-    """Index of the first row whose match is neither SAME nor UNKNOWN."""
+    """Index of the first row that ``differs``."""
+
+    @property
+    def same_answer(self) -> bool:
+        """Return whether the answers, which come last, are the same."""
+        return bool(self.rows) and self.rows[-1].match is StepMatch.SAME

@@ -38,6 +38,8 @@ class ReferenceCheck:
     flags: tuple[str, ...] = ()
     relative_difference: float | None = None
     failed: bool = False
+    slices_off: str = ""
+    """How far a recomputed slice lies from the stated one, which is no part of it."""
 
     def record(self) -> dict[str, Any]:
         """Return the ten documented keys."""

@@ -136,7 +136,7 @@ class _Work:
             value=value,
             unit=unit or self.parameters.get("unit", self.rule.unit),
             text=self.variant.text,
-            source=source_text(self.variant.source),
+            source=source_text(self.variant.source, assumed=self.variant.assumed or assumed),
             assumed=self.variant.assumed or assumed,
             caveats=caveats,
             decimals=self.decimals,

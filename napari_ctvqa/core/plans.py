@@ -175,6 +175,9 @@ def _places_of(wanted: Selection) -> tuple[str, ...]:
 HU_MEASURES = ("mean_hu", "sd_hu", "median_hu", "p10_hu", "p90_hu")
 """Measures of the CT's values; an organ's leave its lesions out."""
 
+ADDED_UP = ("voxels", "volume_cm3", "lesion_count")
+"""Measures of a whole that are the sum of those of its parts."""
+
 NEEDS_PARTS = (
     "parts",
     "lesions_in_fullest_part",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,10 +38,10 @@ class QuestionSet:
         return len(self.frame)
 
     def __getitem__(self, row: int) -> Question:
-        return self.build(row)
+        return replace(self.build(row), benchmark=self.benchmark)
 
     def __iter__(self) -> Iterator[Question]:
-        return (self.build(row) for row in range(len(self)))
+        return (self[row] for row in range(len(self)))
 
     @cached_property
     def row_of(self) -> Mapping[str, int]:
@@ -62,7 +62,7 @@ class QuestionSet:
     def by_id(self, question_id: str) -> Question:
         """Return the question of that id. Raises NotFoundError."""
         try:
-            return self.build(self.row_of[question_id])
+            return self[self.row_of[question_id]]
         except KeyError:
             raise NotFoundError(
                 f"{self.path} has no question {question_id!r}.",

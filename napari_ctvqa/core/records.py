@@ -74,6 +74,8 @@ class Question:
     categories: tuple[str, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=no_items)
     missing_keys: tuple[str, ...] = ()
+    benchmark: str = ""
+    """Name of the benchmark it is of, where that is not the rule table's; see ``core.rules``."""
 
 
 @dataclass(frozen=True, slots=True)

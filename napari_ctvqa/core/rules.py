@@ -15,12 +15,16 @@ from typing import Any
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.records import AnswerType
 
+BENCHMARK = "deeptumorvqa"
+"""The benchmark whose rules the table holds, by the name of its file in ``benchmarks/``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One measurement type of the table: unit, rounding, formula, source, and the tool for it.
 
-    ``is_text`` measures say a place by its name instead of a number.
+    ``is_text`` measures say a place by its name instead of a number. ``words`` is its name for
+    people; ``lesion_formula`` the formula for a lesion, where it is another one.
     """
 
     name: str
@@ -31,6 +35,12 @@ class Measure:
     assumed: bool
     tool: str = "measure"
     is_text: bool = False
+    words: str = ""
+    lesion_formula: str = ""
+
+    def formula_of(self, *, lesion: bool) -> str:
+        """Return the formula for a lesion or for an organ."""
+        return (lesion and self.lesion_formula) or self.formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,14 @@ class Rule:
         return max(least, self.tolerance.get("absolute", 0.0), relative) + 1e-9
 
     @property
+    def counts_slices(self) -> bool:
+        """Return whether the answer is the number of a slice."""
+        flat = [
+            s for step in self.steps for s in ((step,) if isinstance(step, StepTemplate) else step)
+        ]
+        return self.how == "number" and bool(flat) and counts_slices(flat[-1].measure)
+
+    @property
     def primitives(self) -> tuple[str, ...]:
         """Return what the steps do, immediate repeats merged, as the benchmark's schema lists it.
 
@@ -169,10 +187,12 @@ def measure_named(name: str) -> Measure:
         row["unit"],
         row["decimals"],
         row["formula"],
-        source_text(row["source"]),
+        source_text(row["source"], assumed=row["status"] != "known"),
         row["status"] != "known",
         row.get("tool", "measure"),
         row.get("text", False),
+        row.get("words", ""),
+        row.get("formula_lesion", ""),
     )
 
 
@@ -181,10 +201,43 @@ def is_measure(name: str) -> bool:
     return name in _table()["measures"]
 
 
-def source_text(key: str) -> str:
-    """Return a source's citation by its short name, or the name itself."""
+def counts_slices(measure: str) -> bool:
+    """Return whether a measurement is the number of a slice: a place, of which no part is taken."""
+    return is_measure(measure) and measure_named(measure).tool == "largest_slice"
+
+
+def slices_off(value: float, reference: float, unit: str = "") -> str:
+    """Return how far two numbers of slices lie apart: ``"3 slices off"``; percentages in points."""
+    apart = abs(value - reference)
+    what = "percentage point" if unit == "%" else "slice"
+    return f"{apart:g} {what}{'' if apart == 1 else 's'} off"
+
+
+def source_text(key: str, *, assumed: bool = False) -> str:
+    """Return a source's citation by its short name, or the name itself.
+
+    Of a rule that is assumed it is said that it was only made after that source.
+    """
     text: str = _table()["sources"].get(key, key)
-    return text
+    return as_assumed(text) if assumed and key != "ours" else text
+
+
+def as_assumed(source: str) -> str:
+    """Return a source as one that an assumed rule follows, not known to be the right one.
+
+    ``"RadGPT's code, from which …"`` becomes ``"assumed, after RadGPT's code"``.
+    """
+    if not source or source.startswith(_ASSUMED) or source == source_text("ours"):
+        return source
+    return f"{_ASSUMED}{source.split(', from which ')[0]}"
+
+
+_ASSUMED = "assumed, after "
+
+
+def of_the_benchmark(benchmark: str) -> bool:
+    """Return whether the table's rules are about questions of this benchmark; unnamed ones are."""
+    return benchmark in ("", BENCHMARK)
 
 
 def lesion_classes(organ: str) -> tuple[str, tuple[str, ...]]:

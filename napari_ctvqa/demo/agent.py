@@ -35,7 +35,7 @@ _RECIPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("both", "kidney_right", "volume_cm3"),
     ),
     "ratio": (("both", "{}", "mean_hu"), ("both", "spleen", "mean_hu")),
-    "burden": (("both", "{}", "volume_cm3"), ("both", "{whole}", "volume_cm3")),
+    "burden": (("both", "{}", "volume_cm3"), ("each", "{organ}", "volume_cm3")),
     "asymmetry": (("both", "kidney_cyst", "volume_cm3"), ("both", "kidney_tumor", "volume_cm3")),
     "segments": (("both", "liver_lesion", "lesion_count"),),
     "attenuation": (("both", "{}", "mean_hu"), ("both", "{whole}", "mean_hu")),
@@ -101,6 +101,7 @@ _RECIPES: dict[str, tuple[tuple[str, ...], ...]] = {
 """Kind of question -> the calls that lead to its answer."""
 
 _ROOTS = {"liver": "liver", "kidney": "kidney", "pancreas": "pancreatic"}
+_PARTS = {"kidney": ("kidney_left", "kidney_right")}
 _WHOLES = {"liver": ("liver", "spleen"), "kidney": ("kidney_left", "kidney_right")}
 
 
@@ -166,13 +167,17 @@ class Script:
         """Make the calls that lead to the right answer."""
         organ = self.asked.ask.organ
         whole, other = _WHOLES.get(organ, (organ, organ))
-        names = {"whole": whole, "other": other, "lesion": f"{_ROOTS.get(organ, organ)}_lesion"}
+        lesion = f"{_ROOTS.get(organ, organ)}_lesion"
+        names = {"whole": whole, "other": other, "lesion": lesion, "organ": organ}
         for verb, *arguments in _RECIPES[self.asked.ask.key.partition(":")[0]]:
             filled = [text.format(self.target, **names) for text in arguments]
             if verb == "segment":
                 self.segment(*filled)
             elif verb == "lookup":
                 self.lookup(*filled)
+            elif verb == "each":
+                for part in _PARTS.get(filled[0], filled[:1]):
+                    self.both(part, filled[1])
             else:
                 self.both(*filled)
         return self

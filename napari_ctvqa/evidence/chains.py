@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from napari_ctvqa.core import names
 from napari_ctvqa.core.answers import (
     answer_phrase,
     concluded,
@@ -34,7 +35,17 @@ from napari_ctvqa.core.plans import (
 )
 from napari_ctvqa.core.quantities import quantity_in, value_in
 from napari_ctvqa.core.question_checks import option_flags, stated_text
-from napari_ctvqa.core.rules import Rule, Variant, measure_named, rule_for, source_text
+from napari_ctvqa.core.rules import (
+    Rule,
+    Variant,
+    as_assumed,
+    measure_named,
+    of_the_benchmark,
+    rule_for,
+    slices_off,
+    source_text,
+)
+from napari_ctvqa.core.selections import selection
 from napari_ctvqa.core.understanding import Understood, understand
 from napari_ctvqa.evidence.traces import prediction_chain
 
@@ -53,11 +64,17 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
 
     A missing mask is *cannot be checked*, never "no"; a mask that is present and empty is "no" or
     0. ``status`` compares the conclusion with the stated reference. The rule's variant that the
-    question's words ask for is used, else the default one; the others are computed beside it.
+    question's words ask for is used, else the default one; the others are computed beside it. For
+    questions of another benchmark than the rule table's every rule is assumed.
     """
+    chain = _reference_chain(question, case)
+    return chain if of_the_benchmark(question.benchmark) else _for_other_questions(chain)
+
+
+def _reference_chain(question: Question, case: Case) -> EvidenceChain:
     rule = rule_for(question.subtype)
     if rule is None:
-        return _unchecked(question, (), f"no rule for the subtype {question.subtype!r}")
+        return _unchecked(question, (), no_rule(question.subtype))
     understood = understand(question, rule)
     if understood.problem:
         return _unchecked(question, (), f"target not understood: {understood.problem}")
@@ -88,6 +105,13 @@ def reference_chain(question: Question, case: Case) -> EvidenceChain:
         difference,
         relative,
     )
+
+
+def no_rule(subtype: str) -> str:
+    """Return why a question without a rule has no chain."""
+    if not subtype.strip():
+        return "the question states no subtype, so no rule says how it is answered"
+    return f"no rule for the subtype {subtype!r}"
 
 
 def _unlike(others: Sequence[OtherRule], now: str) -> tuple[str, ...]:
@@ -159,7 +183,7 @@ class _Work:
             status = judge(drawn, self.rule, question, self.understood)
             found = (shown(drawn, self.rule), *status)
         text, status_of, reason = found
-        source = source_text(variant.source)
+        source = source_text(variant.source, assumed=variant.assumed)
         return OtherRule(variant.name, variant.text, text, status_of, source, reason)
 
 
@@ -179,8 +203,10 @@ def _evidence(item: PlanStep, found: Finding) -> EvidenceStep:
         item.measure,
         found.value,
         found.unit,
-        measure.formula,
-        measure.source,
+        measure.formula_of(lesion=names.is_lesion(selection(resolved.name).structure)),
+        _source(
+            measure.source, rests_on="mask" if not measure.assumed and resolved.assumed else ""
+        ),
         measure.assumed or resolved.assumed,
         resolved.structure,
         found.caveats,
@@ -188,6 +214,26 @@ def _evidence(item: PlanStep, found: Finding) -> EvidenceStep:
         other=item.other,
         slice_display=found.slice_display,
     )
+
+
+def _source(source: str, *, rests_on: str) -> str:
+    """Return a known rule's source, and that it was carried out on something that is assumed."""
+    return f"{source}; on an assumed {rests_on}" if rests_on else source
+
+
+def _for_other_questions(chain: EvidenceChain) -> EvidenceChain:
+    """Return a chain about a question that is not the rule table's benchmark's.
+
+    No rule is known to be its own, whatever that benchmark does; what is known stays known.
+    """
+    steps = tuple(
+        step
+        if step.kind is StepKind.LOOKUP or not step.source
+        else replace(step, source=as_assumed(step.source), assumed=True)
+        for step in chain.steps
+    )
+    others = tuple(replace(rule, source=as_assumed(rule.source)) for rule in chain.other_rules)
+    return replace(chain, steps=steps, other_rules=others)
 
 
 def _look_up(item: PlanStep) -> EvidenceStep:
@@ -210,7 +256,10 @@ def _concluding(
         value=conclusion.shown,
         unit="" if conclusion.label else conclusion.unit,
         rule=conclusion.text,
-        source=conclusion.source,
+        source=_source(
+            conclusion.source,
+            rests_on="step" if not conclusion.assumed and any(s.assumed for s in steps) else "",
+        ),
         assumed=conclusion.assumed or any(step.assumed for step in steps),
         caveats=tuple(caveats),
     )
@@ -265,22 +314,26 @@ def _judge_number(conclusion: Conclusion, rule: Rule, stated: str) -> tuple[Chai
     apart = conclusion.value - number
     if abs(apart) <= rule.allowed(number, conclusion.decimals):
         return ChainStatus.AGREES, ""
-    return ChainStatus.DIFFERS, (
-        f"recomputed {shown(conclusion, rule)}, stated {stated}: {relative_text(apart, number)}"
-    )
+    how_far = relative_text(apart, number)
+    if rule.counts_slices:
+        how_far = slices_off(conclusion.value, number, conclusion.unit)
+    return ChainStatus.DIFFERS, f"recomputed {shown(conclusion, rule)}, stated {stated}: {how_far}"
 
 
 def differences(
     conclusion: Conclusion, rule: Rule, question: Question
 ) -> tuple[float | None, float | None]:
-    """Return recomputed minus stated, and that as a part of the stated value; None for labels."""
+    """Return recomputed minus stated, and that as a part of the stated value.
+
+    Both are None for labels; slices lie apart, but no slice is a part of another.
+    """
     number = None if conclusion.label else value_in(stated_text(question), conclusion.unit)
     if number is None or conclusion.value is None:
         return None, None
     apart = conclusion.value - number
     if abs(apart) <= rule.allowed(number, conclusion.decimals):
         apart = 0.0
-    return apart, (apart / abs(number) if number else None)
+    return apart, (apart / abs(number) if number and not rule.counts_slices else None)
 
 
 def relative_text(apart: float, stated: float) -> str:

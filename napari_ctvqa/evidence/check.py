@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.checks import ReferenceCheck
 from napari_ctvqa.core.question_checks import record_flags, stated_text
+from napari_ctvqa.core.rules import rule_for, slices_off
 from napari_ctvqa.evidence.chains import reference_chain
 
 if TYPE_CHECKING:
@@ -32,7 +33,17 @@ def check(question: Question, case: Case, flags: tuple[str, ...] = ()) -> Refere
         caveats=tuple(dict.fromkeys(c for step in chain.steps for c in step.caveats)),
         flags=all_flags,
         relative_difference=chain.relative_difference,
+        slices_off=_slices_off(question, chain),
     )
+
+
+def _slices_off(question: Question, chain: EvidenceChain) -> str:
+    """Return how far a recomputed slice is above (+) or below the stated one, empty for others."""
+    rule = rule_for(question.subtype)
+    if rule is None or not rule.counts_slices or not chain.difference:
+        return ""
+    said = slices_off(chain.difference, 0.0, chain.steps[-1].unit).removesuffix(" off")
+    return f"{'+' if chain.difference > 0 else '−'}{said}"
 
 
 def unchecked(question: Question, reason: str) -> ReferenceCheck:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from napari_ctvqa.core import names
+from napari_ctvqa.core.answers import number_text, with_unit
 from napari_ctvqa.core.chains import (
     AlignedStep,
     ChainComparison,
     ChainStatus,
     EvidenceChain,
     EvidenceStep,
+    OtherRule,
     StepKind,
     StepMatch,
 )
-from napari_ctvqa.core.rules import measure_named
+from napari_ctvqa.core.plans import ADDED_UP, HU_MEASURES
+from napari_ctvqa.core.rules import counts_slices, is_measure, measure_named, slices_off
 from napari_ctvqa.core.selections import selection
+from napari_ctvqa.evidence.equivalence import Targets
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.cases import Case
 
 SAME_WITHIN = 0.01
 """Relative error up to which two measured values count as the same (sampling, rounding)."""
+SAME_WITHIN_HU = 1.0
+"""The same for HU, whose zero is water and not nothing."""
+SAME_WITHIN_SLICES = 1.0
+"""The same for numbers of slices, of which a part would be more the higher up they lie."""
+
+_Test = Callable[[EvidenceStep, EvidenceStep], bool]
 
 
 _WRONG_ANSWERS = (
@@ -28,23 +44,26 @@ _WRONG_ANSWERS = (
 )
 
 
-def compare_chains(reference: EvidenceChain, model: EvidenceChain) -> ChainComparison:
+def compare_chains(
+    reference: EvidenceChain, model: EvidenceChain, case: Case | None = None
+) -> ChainComparison:
     """Align two chains by kind, target and measure, in the reference's order.
 
-    Without reference steps (a subtype without a rule) nothing is judged. A step of the same kind
-    with another target is *wrong target*; what the model did besides is *extra* and stands where it
-    happened; the answers come last.
+    Without reference steps (a subtype without a rule) nothing is judged. A step on other words for
+    the same voxels of ``case``, or on lesions that have the wanted ones among them and give the
+    same value, is *same*; one of the same kind with another target is *wrong target*. What the
+    model did besides is *extra* and stands where it happened; the answers come last. The first
+    difference is the first that may have changed the answer.
     """
     if not reference.steps:
         return ChainComparison(tuple(_unchecked(step) for step in model.steps))
-    work = _work(model)
-    pairs = _pair(_work(reference), work)
-    rows = [_compared(pair) for pair in pairs] if work else _unseen(_work(reference))
+    work, targets = _work(model), Targets(case)
+    pairs = _pair(_work(reference), work, targets)
+    others = tuple(rule for rule in reference.other_rules if rule.conclusion)
+    rows = [_compared(p, targets, others) for p in pairs] if work else _unseen(_work(reference))
     rows.append(_answers(_last(reference), _last(model), rows))
-    first = next(
-        (n for n, row in enumerate(rows) if row.match not in (StepMatch.SAME, StepMatch.UNKNOWN)),
-        None,
-    )
+    rows = _without_harmless(rows, _work(reference))
+    first = next((n for n, row in enumerate(rows) if row.differs), None)
     return ChainComparison(tuple(rows), first)
 
 
@@ -81,22 +100,41 @@ def _unseen(reference: list[EvidenceStep]) -> list[AlignedStep]:
 
 @dataclass(slots=True)
 class _Pair:
+    """A reference step and the model's step for it; ``parts`` are further ones that belong to it.
+
+    ``part_of`` says of a model's step that it is one of those.
+    """
+
     reference: EvidenceStep | None
     model: EvidenceStep | None
     repeated: bool = False
+    parts: tuple[EvidenceStep, ...] = ()
+    part_of: EvidenceStep | None = None
 
 
-def _pair(reference: list[EvidenceStep], model: list[EvidenceStep]) -> list[_Pair]:
-    """Pair the steps: first those with equal keys, then what is left of one kind and measure."""
+def _pair(
+    reference: list[EvidenceStep], model: list[EvidenceStep], targets: Targets
+) -> list[_Pair]:
+    """Pair the steps: equal keys, the same voxels, lesions that hold them, then what is left.
+
+    Before what is left is paired by kind and measure alone, several steps that together have the
+    target of one are that one.
+    """
     taken: dict[int, int] = {}
-    for same in (_same_key, _same_work):
+    parts: dict[int, list[int]] = {}
+    for same in (_same_key, _same_voxels(targets), _holding(targets), None, _same_work):
+        if same is None:
+            parts = _in_parts(reference, model, taken, targets)
+            continue
+        used = {*taken.values(), *(n for listed in parts.values() for n in listed)}
         for here, step in enumerate(reference):
-            if here in taken:
+            if here in taken or (same is _same_work and _is_aid(step, reference)):
                 continue
-            free = [n for n, s in enumerate(model) if n not in taken.values() and same(step, s)]
+            free = [n for n, s in enumerate(model) if n not in used and same(step, s)]
             if free:  # a call that failed and was made again counts by the one that worked
                 taken[here] = next((n for n in free if not model[n].error), free[0])
-    return _in_order(reference, model, taken)
+                used.add(taken[here])
+    return _in_order(reference, model, taken, parts)
 
 
 def _same_key(reference: EvidenceStep, model: EvidenceStep) -> bool:
@@ -107,38 +145,136 @@ def _same_work(reference: EvidenceStep, model: EvidenceStep) -> bool:
     return reference.kind is model.kind and reference.measure == model.measure
 
 
+def _same_voxels(targets: Targets) -> _Test:
+    def same(reference: EvidenceStep, model: EvidenceStep) -> bool:
+        return (
+            _same_work(reference, model)
+            and reference.kind is not StepKind.LOOKUP
+            and reference.other == model.other
+            and targets.same(model.target, reference.target)
+        )
+
+    return same
+
+
+def _holding(targets: Targets) -> _Test:
+    """Return the test for a step on more lesions than were meant that found the same."""
+
+    def holding(reference: EvidenceStep, model: EvidenceStep) -> bool:
+        if not _same_work(reference, model) or reference.kind is StepKind.LOOKUP:
+            return False
+        if reference.other != model.other or model.error or reference.error:
+            return False
+        found = reference.measure == "voxels" or _agree(model, reference)
+        return found and targets.holds(model.target, reference.target)
+
+    return holding
+
+
+def _in_parts(
+    reference: list[EvidenceStep],
+    model: list[EvidenceStep],
+    taken: dict[int, int],
+    targets: Targets,
+) -> dict[int, list[int]]:
+    """Pair each free reference step whose target several free steps of the model make up.
+
+    The first of them is its partner; a measurement must be one that can be added up.
+    """
+    found: dict[int, list[int]] = {}
+    for here, step in enumerate(reference):
+        if here in taken or step.measure not in ADDED_UP:
+            continue
+        used = {*taken.values(), *(n for listed in found.values() for n in listed)}
+        free = {
+            s.target: n
+            for n, s in enumerate(model)
+            if n not in used and _same_work(step, s) and not s.error
+        }
+        if targets.together(tuple(free), step.target):
+            first, *rest = sorted(free.values())
+            taken[here], found[here] = first, rest
+    return found
+
+
+def _is_aid(step: EvidenceStep, reference: list[EvidenceStep]) -> bool:
+    """Return whether a mask is only looked up to say where something else lies."""
+    if step.kind is not StepKind.SEGMENT or step.measure != "voxels":
+        return False
+    valued = [s for s in reference if s.measure not in ("", "voxels")]
+    lesion = names.is_lesion(selection(step.target).structure)
+    return bool(valued) and not lesion and all(s.target != step.target for s in valued)
+
+
 def _in_order(
-    reference: list[EvidenceStep], model: list[EvidenceStep], taken: dict[int, int]
+    reference: list[EvidenceStep],
+    model: list[EvidenceStep],
+    taken: dict[int, int],
+    parts: dict[int, list[int]],
 ) -> list[_Pair]:
     """Return all pairs in the reference's order, each extra step after the one it followed."""
     rows = [
         _Pair(step, model[taken[n]] if n in taken else None) for n, step in enumerate(reference)
     ]
-    row_of = {used: row for row, used in ((rows[here], used) for here, used in taken.items())}
+    row_of = {used: rows[here] for here, used in taken.items()}
+    whole_of = {part: here for here, listed in parts.items() for part in listed}
+    for here, listed in parts.items():
+        rows[here].parts = tuple(model[n] for n in listed)
     after: _Pair | None = None
     keys = [step.key() for step in reference]
     for number, step in enumerate(model):
         if number in row_of:
             after = row_of[number]
             continue
-        extra = _Pair(None, step, repeated=step.key() in keys)
+        part_of = reference[whole_of[number]] if number in whole_of else None
+        extra = _Pair(None, step, repeated=step.key() in keys, part_of=part_of)
         place = 0 if after is None else next(n for n, row in enumerate(rows) if row is after) + 1
         rows.insert(place, extra)
         after = extra
     return rows
 
 
-def _compared(pair: _Pair) -> AlignedStep:
+def _compared(pair: _Pair, targets: Targets, others: tuple[OtherRule, ...]) -> AlignedStep:
     reference, model = pair.reference, pair.model
     if reference is None:
+        if pair.part_of is not None:
+            note = f"part of {_name(pair.part_of)}"
+            return AlignedStep(None, model, StepMatch.SAME, note=note)
         return AlignedStep(None, model, StepMatch.EXTRA, note=_why_extra(pair))
     if model is None:
         return AlignedStep(reference, None, StepMatch.MISSING)
-    if reference.target != model.target:
-        wanted = selection(reference.target).label
-        got = selection(model.target).label if model.target else "nothing"
-        return AlignedStep(reference, model, StepMatch.WRONG_TARGET, note=f"{got} for {wanted}")
-    return _values(reference, model)
+    if pair.parts:
+        return _together(reference, (model, *pair.parts), others)
+    if reference.target == model.target:
+        return _values(reference, model, others)
+    if reference.kind is not StepKind.LOOKUP and not model.error:
+        if targets.same(model.target, reference.target):
+            found = _values(reference, model, others)
+            return replace(found, note=found.note or f"on {_name(model)}")
+        fits = reference.measure == "voxels" or _agree(model, reference)
+        if fits and targets.holds(model.target, reference.target):
+            return AlignedStep(
+                reference, model, StepMatch.SAME, _off(model, reference), f"on {_name(model)}"
+            )
+    wanted, got = _name(reference), _name(model) if model.target else "nothing"
+    return AlignedStep(reference, model, StepMatch.WRONG_TARGET, note=f"{got} for {wanted}")
+
+
+def _name(step: EvidenceStep) -> str:
+    return selection(step.target).label
+
+
+def _together(
+    reference: EvidenceStep, models: tuple[EvidenceStep, ...], others: tuple[OtherRule, ...]
+) -> AlignedStep:
+    """Compare the sum of several steps with the step on all that they are about."""
+    note = " and ".join(_name(model) for model in models) + " together"
+    values = [model.value for model in models]
+    if not all(isinstance(value, float) for value in values):
+        return AlignedStep(reference, models[0], StepMatch.UNKNOWN, note=f"{note}: no numbers")
+    total = sum(value for value in values if isinstance(value, float))
+    found = _values(reference, replace(models[0], value=total), others)
+    return replace(found, model=models[0], note=f"{note}: {found.note}".removesuffix(": "))
 
 
 def _why_extra(pair: _Pair) -> str:
@@ -147,7 +283,9 @@ def _why_extra(pair: _Pair) -> str:
     return "repeated" if pair.repeated else ""
 
 
-def _values(reference: EvidenceStep, model: EvidenceStep) -> AlignedStep:
+def _values(
+    reference: EvidenceStep, model: EvidenceStep, others: tuple[OtherRule, ...] = ()
+) -> AlignedStep:
     if model.error and not reference.error:
         return AlignedStep(reference, model, StepMatch.WRONG_VALUE, note=model.error)
     if reference.kind is StepKind.LOOKUP:
@@ -161,9 +299,96 @@ def _values(reference: EvidenceStep, model: EvidenceStep) -> AlignedStep:
     if model.unit and reference.unit and model.unit != reference.unit:
         note = f"in {model.unit}, the reference is in {reference.unit}"
         return AlignedStep(reference, model, StepMatch.UNKNOWN, note=note)
-    error = relative_error(theirs, ours)
-    match = StepMatch.SAME if _same(theirs, ours, reference.measure) else StepMatch.WRONG_VALUE
-    return AlignedStep(reference, model, match, error)
+    error = _off(model, reference)
+    note = _slices_off(theirs, ours) if counts_slices(reference.measure) else ""
+    if _same(theirs, ours, reference.measure):
+        return AlignedStep(reference, model, StepMatch.SAME, error, note)
+    by_other = _by_another_rule(theirs, reference, others)
+    if by_other:
+        return AlignedStep(reference, model, StepMatch.SAME, error, by_other)
+    return AlignedStep(reference, model, StepMatch.WRONG_VALUE, error, note)
+
+
+def _slices_off(value: float, reference: float, unit: str = "") -> str:
+    return slices_off(value, reference, unit) if value != reference else ""
+
+
+def _by_another_rule(value: float, reference: EvidenceStep, others: tuple[OtherRule, ...]) -> str:
+    """Return by which other rule a measured value is right, where it is what is concluded."""
+    decimals = measure_named(reference.measure).decimals if is_measure(reference.measure) else 0
+    text = with_unit(number_text(value, decimals), reference.unit)
+    found = next((rule for rule in others if rule.conclusion == text), None)
+    return f"right by another rule: {found.text}" if found is not None else ""
+
+
+def _agree(model: EvidenceStep, reference: EvidenceStep) -> bool:
+    return _values(reference, model).match is StepMatch.SAME
+
+
+def _off(model: EvidenceStep, reference: EvidenceStep) -> float | None:
+    """Return the relative error of a value; None where there is none: of a slice, of a text."""
+    if counts_slices(reference.measure):
+        return None
+    if isinstance(model.value, float) and isinstance(reference.value, float):
+        return relative_error(model.value, reference.value)
+    return None
+
+
+# ------------------------------------------------------------------- what does not matter
+
+
+def _without_harmless(rows: list[AlignedStep], reference: list[EvidenceStep]) -> list[AlignedStep]:
+    """Mark the differences that changed nothing: another way to the same numbers.
+
+    A mask that was only to say where something lies, or whose value was measured all the same, is
+    not missed. With the right answer nothing that was done besides is a fault, and of steps of one
+    kind in a row one that is the same will do: the benchmark lists them as one. Nor is a mask or a
+    measurement missed where the model's own numbers give that answer by the rule.
+    """
+    right = rows[-1].match is StepMatch.SAME
+    decided = right and _own_numbers(rows[-1].model) != ""
+    measured = {
+        row.reference.target
+        for row in rows
+        if row.reference and row.reference.kind is StepKind.MEASURE and row.match is StepMatch.SAME
+    }
+    done = _runs_done(rows) if right else set()
+    found = []
+    for number, row in enumerate(rows):
+        harmless = (right and row.match is StepMatch.EXTRA) or number in done
+        step = row.reference
+        if row.match is StepMatch.MISSING and step is not None and step.measure:
+            harmless = harmless or (decided and step.kind is not StepKind.LOOKUP)
+            needless = _is_aid(step, reference) or step.target in measured
+            harmless = harmless or (step.measure == "voxels" and needless)
+        found.append(replace(row, harmless=True) if harmless else row)
+    return found
+
+
+def _runs_done(rows: list[AlignedStep]) -> set[int]:
+    """Return the missing rows beside a row of the same kind that is the same.
+
+    Only the reference's rows count; a run ends where the kind changes. A run with a wrong target or
+    value has none.
+    """
+    runs: list[list[int]] = []
+    kind: StepKind | None = None
+    for number, row in enumerate(rows):
+        if row.reference is None or row.reference.kind is StepKind.CONCLUDE:
+            continue
+        if row.reference.kind is not kind:
+            runs.append([])
+            kind = row.reference.kind
+        runs[-1].append(number)
+    found: set[int] = set()
+    for run in runs:
+        matches = {rows[number].match for number in run}
+        if StepMatch.SAME in matches and matches <= {StepMatch.SAME, StepMatch.MISSING}:
+            found |= {number for number in run if rows[number].match is StepMatch.MISSING}
+    return found
+
+
+# ------------------------------------------------------------------------------- numbers
 
 
 def relative_error(value: float, reference: float) -> float | None:
@@ -174,9 +399,13 @@ def relative_error(value: float, reference: float) -> float | None:
 
 
 def _same(value: float, reference: float, measure: str) -> bool:
+    apart = abs(value - reference)
     if measure == "lesion_count":
         return value == reference
-    apart = abs(value - reference)
+    if counts_slices(measure):
+        return apart <= SAME_WITHIN_SLICES
+    if measure in HU_MEASURES:  # 0 HU is water, not nothing: a part of it says nothing
+        return apart <= SAME_WITHIN_HU
     return apart <= SAME_WITHIN * abs(reference) or apart <= _half_digit(measure)
 
 
@@ -198,17 +427,34 @@ def _answers(
         return AlignedStep(None, model, StepMatch.UNKNOWN)
     if model.error:
         return AlignedStep(reference, model, StepMatch.MISSING, note=model.error)
-    said = model.raw.get("numbers_say", "") if isinstance(model.raw, dict) else ""
+    said = _own_numbers(model)
     if said != "" and model.value is not None and not _equal(model.value, said):
         match, note = _ignored(model.value, said, rows)
-        return AlignedStep(reference, model, match, _error(model, reference), note)
+        error = None if _concludes_slice(rows) else _error(model, reference)
+        return AlignedStep(reference, model, match, error, note)
     if reference.value is None or reference.error:
         return AlignedStep(reference, model, StepMatch.UNKNOWN, note=reference.error)
     if model.value is None:
         return AlignedStep(reference, model, StepMatch.UNKNOWN, note="no answer was read")
-    same = _equal(model.value, _nearest_option(reference.value, model))
+    wanted = _nearest_option(reference.value, model)
+    if _concludes_slice(rows) and isinstance(model.value, float) and isinstance(wanted, float):
+        same = abs(model.value - wanted) <= SAME_WITHIN_SLICES
+        match = StepMatch.SAME if same else StepMatch.WRONG_VALUE
+        note = _slices_off(model.value, wanted, reference.unit)
+        return AlignedStep(reference, model, match, note=note)
+    same = _equal(model.value, wanted)
     match = StepMatch.SAME if same else StepMatch.WRONG_VALUE
     return AlignedStep(reference, model, match, _error(model, reference))
+
+
+def _own_numbers(model: EvidenceStep | None) -> float | str:
+    """Return what the rule concludes from the model's own results, empty where it cannot."""
+    raw = model.raw if model is not None else None
+    return raw.get("numbers_say", "") if isinstance(raw, dict) else ""
+
+
+def _concludes_slice(rows: list[AlignedStep]) -> bool:
+    return any(row.reference and counts_slices(row.reference.measure) for row in rows)
 
 
 def _ignored(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.core import names
 from napari_ctvqa.core.answers import answer_phrase, concluded, label_in, with_unit
 from napari_ctvqa.core.chains import ChainStatus, EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.knowledge import near
 from napari_ctvqa.core.meanings import spoken_label
 from napari_ctvqa.core.measure import UNITS
 from napari_ctvqa.core.numbers import UNITS_BY_NAME
-from napari_ctvqa.core.plans import PlanStep, chosen_variant, counts_for, plan
+from napari_ctvqa.core.plans import ADDED_UP, PlanStep, chosen_variant, counts_for, plan
 from napari_ctvqa.core.quantities import value_in
 from napari_ctvqa.core.reading import read_letter, read_number, strip_think
 from napari_ctvqa.core.records import AnswerType
@@ -348,13 +350,26 @@ def _value_for(
 ) -> float | str | None:
     """Return the last value that a model got for a step of the plan.
 
-    With a case, the largest of one lesion is the lesion.
+    With a case, the largest of one lesion is the lesion. A whole may be measured by its parts.
     """
+    value = _last_value(item, steps, case)
+    parts = names.parts_of(selection(item.target).structure)
+    if value is not None or not parts or item.measure not in ADDED_UP:
+        return value
+    each = [_last_value(replace(item, target=part), steps, case) for part in parts]
+    numbers = [number for number in each if isinstance(number, float)]
+    return math.fsum(numbers) if len(numbers) == len(parts) else None
+
+
+def _last_value(
+    item: PlanStep, steps: tuple[EvidenceStep, ...], case: Case | None
+) -> float | str | None:
     wanted = selection(item.target)
     if case is not None:
         chosen = resolve(case, item.target).chosen
         wanted = chosen or Selection(wanted.structure)
-    able = structures_for(wanted.structure)
+    parts = names.parts_of(wanted.structure)
+    able = tuple(name for name in structures_for(wanted.structure) if name not in parts)
     found = [
         _in_own_unit(step)
         for step in steps

@@ -150,7 +150,7 @@ def chains_of(
         return
     reference = reference_chain(question, case)
     by_model = _model_chains(question, case, predictions)
-    comparisons = {m: compare_chains(reference, c) for m, c in by_model.items()}
+    comparisons = {m: compare_chains(reference, c, case) for m, c in by_model.items()}
     by_model = {m: judged(c, comparisons[m]) for m, c in by_model.items()}
     yield Chains(reference, by_model, comparisons)
 

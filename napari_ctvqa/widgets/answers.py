@@ -11,6 +11,7 @@ from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.text import Label, TextBox, one_line, pretty_json
 from napari_ctvqa.widgets.theme import GAP_PX, set_look
 from napari_ctvqa.widgets.words import (
+    against_contradicted,
     disagreement,
     official_text,
     outcome_text,
@@ -21,6 +22,7 @@ from napari_ctvqa.widgets.words import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.records import (
         AnswerFormat,
         Option,
@@ -49,6 +51,9 @@ class Answer:
     assumed_format: AnswerFormat
     titles: tuple[str, str]
     """What the benchmark calls its two scores."""
+    reference_chain: EvidenceChain | None = None
+    chain: EvidenceChain | None = None
+    """What the masks make of the stated reference and of this answer, once it is worked out."""
 
 
 class OptionList(QWidget):
@@ -63,9 +68,17 @@ class OptionList(QWidget):
         self._layout.setSpacing(2)
 
     def show_options(
-        self, question: Question, scores: Mapping[str, Score | None], *, revealed: bool
+        self,
+        question: Question,
+        scores: Mapping[str, Score | None],
+        *,
+        revealed: bool,
+        contradicted: bool = False,
     ) -> None:
-        """Show the question's options; rows are reused from question to question."""
+        """Show the question's options; rows are reused from question to question.
+
+        A reference that the masks contradict is no plain tick.
+        """
         options = question.options[:MAX_OPTIONS]
         while len(self._rows) < len(options):
             row = _OptionRow()
@@ -74,7 +87,8 @@ class OptionList(QWidget):
         for row, option in zip(self._rows, options, strict=False):
             choosers = [m for m, s in scores.items() if s is not None and _chose(s, option)]
             is_reference = revealed and option.letter == question.reference.letter
-            row.show_option(option, choosers, is_reference=is_reference)
+            mark = _reference_mark(contradicted) if is_reference else ("", "right")
+            row.show_option(option, choosers, *mark)
         for row in self._rows[len(options) :]:
             row.forget()
         self.setVisible(bool(options))
@@ -83,6 +97,11 @@ class OptionList(QWidget):
 def _chose(score: Score, option: Option) -> bool:
     read = score.our_reading.strip().lower()
     return bool(read) and read in (option.letter.lower(), option.text.strip().lower())
+
+
+def _reference_mark(contradicted: bool) -> tuple[str, str]:
+    """Return text and look of the mark on the stated reference's option."""
+    return ("⚠ reference", "unread") if contradicted else ("✓ reference", "right")
 
 
 class _OptionRow(QFrame):
@@ -100,14 +119,17 @@ class _OptionRow(QFrame):
         layout.addWidget(self._reference)
         layout.addWidget(self._choosers, 2)
 
-    def show_option(self, option: Option, choosers: Sequence[str], *, is_reference: bool) -> None:
-        """Show one option with its marks."""
+    def show_option(
+        self, option: Option, choosers: Sequence[str], reference: str, role: str
+    ) -> None:
+        """Show one option with its marks; ``reference`` is its mark as the reference, or empty."""
         self._letter.show_text(one_line(option.letter, 8))
         self._text.show_text(option.text)
-        self._reference.show_text("✓ reference" if is_reference else "")
+        self._reference.show_role(role)
+        self._reference.show_text(reference)
         names = ", ".join(one_line(name, 40) for name in choosers)
         self._choosers.show_text(f"◂ {names}" if names else "")
-        set_look(self, "card" if is_reference or choosers else "card-option")
+        set_look(self, "card" if reference or choosers else "card-option")
         self.show()
 
     def forget(self) -> None:
@@ -159,6 +181,7 @@ class AnswerBox(QFrame):
         self._ours = _ScoreColumn()
         self._no_score = Label(role="muted")
         self._why = Label(role="amber")
+        self._against = Label(role="amber")
         self._source = Label(role="small")
         self.setProperty("ctvqa", "card")
         self._copy.setToolTip("Copy the whole raw answer, verbatim")
@@ -180,6 +203,7 @@ class AnswerBox(QFrame):
         layout.addWidget(self._text)
         layout.addLayout(scores)
         layout.addWidget(self._no_score)
+        layout.addWidget(self._against)
         layout.addWidget(self._why)
         layout.addWidget(self._source)
 
@@ -200,7 +224,8 @@ class AnswerBox(QFrame):
 
     def forget(self) -> None:
         """Hold no text of an earlier question."""
-        for label in (self._model, self._failed, self._no_score, self._why, self._source):
+        parts = (self._model, self._failed, self._no_score, self._against, self._why, self._source)
+        for label in parts:
             label.show_text("")
         self._text.show_text("")
         self._official.forget()
@@ -210,6 +235,7 @@ class AnswerBox(QFrame):
     def _show_score(self, answer: Answer) -> None:
         score = answer.score
         self._why.show_text("")
+        self._against.show_text("")
         if score is None or not answer.revealed:
             self._official.forget()
             self._ours.forget()
@@ -223,6 +249,8 @@ class AnswerBox(QFrame):
         self._official.show_score(answer.titles[0], outcome, credited, official)
         self._ours.show_score(answer.titles[1], score.ours, outcome_text(score.ours), ours)
         self._why.show_text(disagreement(score, answer.prediction.raw_text, answer.titles))
+        against = against_contradicted(score.shown, answer.reference_chain, answer.chain)
+        self._against.show_text(against)
 
 
 def _no_text(prediction: Prediction) -> str:

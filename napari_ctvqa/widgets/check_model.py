@@ -49,10 +49,15 @@ def status_words(check: ReferenceCheck) -> str:
 
 
 def off_by(check: ReferenceCheck) -> str:
-    """Return how much the recomputed number is above or below the stated one, in per cent."""
+    """Return how much the recomputed number is above or below the stated one.
+
+    In per cent, but a slice in slices.
+    """
     relative = check.relative_difference
-    if relative is None or check.status != ChainStatus.DIFFERS.value:
+    if check.status != ChainStatus.DIFFERS.value:
         return ""
+    if relative is None:
+        return check.slices_off
     digits = 1 if abs(relative) < 10 else 0
     return f"{100 * relative:+,.{digits}f} %".replace("-", "−")
 

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.names import label
 from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
 from napari_ctvqa.widgets.theme import set_look
-from napari_ctvqa.widgets.words import MATCH_WORDS, match_text, measure_words
+from napari_ctvqa.widgets.words import match_role, match_text, measure_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,7 @@ REFERENCE, MODEL = 0, 1
 MAX_ROWS = 60
 SHOWN_CAVEATS = 3
 FIRST = "▶ First difference"
+FIRST_SAME_ANSWER = "▶ First difference, yet the same answer"
 KIND_WORDS = {
     "segment": "segment",
     "measure": "measure",
@@ -47,6 +48,8 @@ class ShownRow:
     first: bool = False
     compared: bool = True
     """False while the reference is hidden: then nothing of the comparison is shown."""
+    same_answer: bool = False
+    """The model came to the reference's answer all the same."""
 
 
 class StepCard(QFrame):
@@ -82,8 +85,9 @@ class StepCard(QFrame):
         if step is not None:
             self._look = "card-first" if shown.first and shown.compared else "card"
         if judged:
-            self._match.show_role(MATCH_WORDS[shown.row.match][2])
-        match = (FIRST if shown.first else "", _match_line(shown.row)) if judged else ("", "")
+            self._match.show_role(match_role(shown.row))
+            self._first.show_role("unread" if shown.same_answer else "wrong")
+        match = (_first_line(shown), _match_line(shown.row)) if judged else ("", "")
         texts = (*match, *(_step_lines(step) if step is not None else ("",) * 7))
         for part, text in zip(self._labels(), texts, strict=True):
             part.show_text(text)
@@ -103,6 +107,12 @@ class StepCard(QFrame):
     def show_chosen(self, chosen: bool) -> None:
         """Make the card stand out."""
         set_look(self, "card-chosen" if chosen else self._look)
+
+
+def _first_line(shown: ShownRow) -> str:
+    if not shown.first:
+        return ""
+    return FIRST_SAME_ANSWER if shown.same_answer else FIRST
 
 
 def _match_line(row: AlignedStep) -> str:

@@ -10,6 +10,7 @@ from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.core.question_checks import record_flags as record_flaws
 from napari_ctvqa.core.records import AnswerFormat, Outcome
+from napari_ctvqa.core.rules import is_measure, measure_named
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.text import number, one_line
 from napari_ctvqa.widgets.theme import GLYPHS
@@ -43,6 +44,10 @@ MATCH_WORDS = {
     StepMatch.OUTPUT_IGNORED: ("✗", "output ignored", "wrong"),
     StepMatch.KNOWLEDGE_NOT_USED: ("✗", "knowledge not used", "wrong"),
     StepMatch.UNKNOWN: ("–", "not comparable", "unscored"),
+}
+HARMLESS_WORDS = MATCH_WORDS | {
+    StepMatch.MISSING: ("–", "no such step, and none was needed", "unscored"),
+    StepMatch.EXTRA: ("+", "besides: the reference has no such step", "unscored"),
 }
 STATUS_WORDS = {
     ChainStatus.AGREES: ("✓", "agrees", "right"),
@@ -239,9 +244,18 @@ def geometry_message(session: Session) -> tuple[str, str]:
 # -------------------------------------------------------------------- evidence
 
 
+def _match_words(row: AlignedStep) -> tuple[str, str, str]:
+    return (HARMLESS_WORDS if row.harmless else MATCH_WORDS)[row.match]
+
+
+def match_role(row: AlignedStep) -> str:
+    """Return the look of how one row compares."""
+    return _match_words(row)[2]
+
+
 def match_text(row: AlignedStep) -> str:
     """Return icon, word and relative error of one row."""
-    icon, word, _ = MATCH_WORDS[row.match]
+    icon, word, _ = _match_words(row)
     error = error_text(row)
     return f"{icon} {word} ({error})" if error else f"{icon} {word}"
 
@@ -274,18 +288,73 @@ def _sign(row: AlignedStep) -> str:
 
 def measure_words(measure: str) -> str:
     """Return a measurement type for people: ``"volume_cm3"`` is "volume", its value has a unit."""
+    if is_measure(measure):
+        return measure_named(measure).words
     words = _UNIT_AT_END.sub("", one_line(measure, 60)).replace("_", " ")
     return re.sub(r"\bhu\b", "HU", words)
 
 
 def status_text(chain: EvidenceChain) -> str:
-    """Return icon, word and reason of a chain's status."""
+    """Return icon, word and reason of a chain's status, and what it was compared with.
+
+    The reference's chain is compared with the stated reference, a model's with the recomputed one.
+    """
     icon, word, _ = STATUS_WORDS[chain.status]
     reason = f": {chain.reason}" if chain.reason else ""
+    if chain.origin != REFERENCE:
+        return f"{icon} {word}{_COMPARED_WITH[MODEL].get(chain.status, '')}{reason}"
     others = ", ".join(f"{rule.name} ({rule.text})" for rule in chain.agreeing_rules)
     if chain.status is ChainStatus.DIFFERS and others:
-        return f"≈ differs by the default rule, agrees by {others}{reason}"
-    return f"{icon} {word}{reason}"
+        return f"≈ {DIFFERS_BY_DEFAULT}, agrees by {others}{reason}"
+    if chain.status is ChainStatus.DIFFERS:
+        return f"{icon} {word} from the stated reference{reason}"
+    return f"{icon} {word}{_COMPARED_WITH[REFERENCE].get(chain.status, '')}{reason}"
+
+
+REFERENCE, MODEL = "reference", "model"
+DIFFERS_BY_DEFAULT = "stated reference differs by the default rule"
+_COMPARED_WITH = {
+    REFERENCE: {ChainStatus.AGREES: " with the stated reference"},
+    MODEL: {
+        ChainStatus.AGREES: " with what the masks give",
+        ChainStatus.DIFFERS: " from what the masks give",
+    },
+}
+
+
+def contradiction(chain: EvidenceChain | None) -> str:
+    """Return that the masks contradict a stated reference, or support it by another rule only.
+
+    It tells the reference, so the caller shows it only where that is revealed.
+    """
+    if chain is None or chain.status is not ChainStatus.DIFFERS:
+        return ""
+    reason = f": {one_line(chain.reason, 200)}" if chain.reason else ""
+    if chain.agreeing_rules:
+        names = ", ".join(rule.name for rule in chain.agreeing_rules)
+        return f"≈ Reference right by another rule only ({one_line(names, 80)}){reason}."
+    return f"⚠ Reference contradicted by the masks{reason}."
+
+
+def against_contradicted(
+    outcome: Outcome, reference: EvidenceChain | None, model: EvidenceChain | None
+) -> str:
+    """Return what a score is worth whose reference the masks contradict; empty where they do not.
+
+    ``reference`` and ``model`` are the chains of both; the model's says what the masks make of it.
+    """
+    if not contradiction(reference) or outcome not in (Outcome.RIGHT, Outcome.WRONG):
+        return ""
+    assert reference is not None
+    what = "the masks contradict"
+    if reference.agreeing_rules:
+        what = "the masks support by another rule only"
+    said = f"⚠ {OUTCOME_WORDS[outcome].capitalize()} against the stated reference, which {what}"
+    own = {
+        ChainStatus.AGREES: "; the answer agrees with the masks",
+        ChainStatus.DIFFERS: "; the answer differs from the masks",
+    }
+    return f"{said}{own.get(model.status, '') if model is not None else ''}."
 
 
 def status_role(chain: EvidenceChain) -> str:

@@ -96,6 +96,33 @@ def test_only_the_first_difference_is_marked_so(show):
     assert marked == [1]
 
 
+def test_a_difference_on_the_way_to_the_same_answer_says_so(show):
+    wanted = EvidenceStep(StepKind.MEASURE, "liver", "volume_cm3", 1500.0, "cm³")
+    other = EvidenceStep(StepKind.MEASURE, "spleen", "volume_cm3", 200.0, "cm³")
+    end = EvidenceStep(StepKind.CONCLUDE, "liver", value="yes")
+    extra = EvidenceStep(StepKind.SEGMENT, "aorta", "voxels", 9.0, "voxels")
+    rows = (
+        AlignedStep(wanted, other, StepMatch.WRONG_TARGET, note="spleen for liver"),
+        AlignedStep(None, extra, StepMatch.EXTRA, harmless=True),
+        AlignedStep(end, end, StepMatch.SAME),
+    )
+    session = opened(
+        reference_chain=EvidenceChain(FIRST_ID, "reference", (wanted, end)),
+        model_chains={"m": EvidenceChain(FIRST_ID, "m", (other, extra, end))},
+        comparisons={"m": ChainComparison(rows, 0)},
+    )
+    panel = show(session)
+    assert "▶ First difference, yet the same answer" in shown_texts(_card(panel, 0, MODEL))
+    assert "+ besides: the reference has no such step" in shown_texts(_card(panel, 1, MODEL))
+    assert "volume\n" in shown_texts(_card(panel, 0, MODEL)), "words, not volume_cm3"
+
+
+def test_it_says_with_what_each_chain_was_compared(show):
+    text = shown_texts(show(opened(**chains())))
+    assert "✓ agrees with the stated reference" in text
+    assert "✗ differs from what the masks give: says B" in text
+
+
 def test_an_error_of_a_tool_is_no_value(show):
     failed = EvidenceStep(StepKind.MEASURE, "spleen", "volume", error="no mask for spleen")
     row = AlignedStep(None, failed, StepMatch.EXTRA)
@@ -179,8 +206,8 @@ def test_a_shorter_chain_leaves_nothing_of_a_longer_one(show):
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (ChainStatus.AGREES, "✓ agrees: within 0.1 %"),
-        (ChainStatus.DIFFERS, "✗ differs: within 0.1 %"),
+        (ChainStatus.AGREES, "✓ agrees with the stated reference: within 0.1 %"),
+        (ChainStatus.DIFFERS, "✗ differs from the stated reference: within 0.1 %"),
         (ChainStatus.CANNOT_CHECK, "? cannot be checked: within 0.1 %"),
     ],
 )

@@ -13,6 +13,7 @@ from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtWidgets import QApplication, QCheckBox, QLabel, QPlainTextEdit, QPushButton
 
 from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.chains import ChainStatus, OtherRule
 from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import (
     Option,
@@ -383,3 +384,59 @@ def test_closing_lets_go_of_the_session(show):
     panel.close()
     assert len(session.question_changed) == before - 1
     session.update(question=question(2), row=2)
+
+
+# ------------------------------------------------------- a reference that the masks contradict
+
+
+def contradicted(**state):
+    made = chains(status=ChainStatus.DIFFERS)
+    reference = made["reference_chain"].with_status(
+        ChainStatus.DIFFERS, "recomputed 121.0 cm³, stated 154.2: 21.5 % less"
+    )
+    m3d = made["model_chains"]["m3d"].with_status(ChainStatus.AGREES)
+    right = {FIRST_ID: score(Outcome.RIGHT, "C")}
+    return opened(
+        **{**made, "reference_chain": reference, "model_chains": {"m3d": m3d}},
+        scores={"m3d": right, "Meissa-4B-oracle": right},
+        **state,
+    )
+
+
+def test_a_contradicted_reference_is_told_beside_it_and_beside_each_tick(show):
+    text = shown_texts(show(contradicted()))
+    assert (
+        "⚠ Reference contradicted by the masks: recomputed 121.0 cm³, stated 154.2: 21.5 % less."
+    ) in text
+    assert "✓ reference" not in text and "⚠ reference" in text
+    said = "⚠ Right against the stated reference, which the masks contradict"
+    assert text.count(said) == 2
+    assert f"{said}; the answer agrees with the masks." in text
+
+
+def test_a_reference_that_the_masks_support_is_not_doubted(show):
+    text = shown_texts(show(opened(**chains())))
+    assert "contradict" not in text and "✓ reference" in text
+
+
+def test_a_reference_right_by_another_rule_is_not_called_contradicted(show):
+    session = contradicted()
+    other = OtherRule("radgpt", "as RadGPT", "154.2 cm³", ChainStatus.AGREES)
+    session.update(reference_chain=replace(session.reference_chain, other_rules=(other,)))
+    text = shown_texts(show(session))
+    assert "≈ Reference right by another rule only (radgpt)" in text
+    assert "contradict" not in text
+
+
+def test_nothing_of_it_is_told_while_the_reference_is_hidden(show):
+    text = shown_texts(show(contradicted(hide_reference=True)))
+    assert "contradict" not in text and "121.0 cm³, stated" not in text
+
+
+def test_what_the_masks_say_comes_when_it_is_worked_out(show):
+    session = opened(scores={"m3d": {FIRST_ID: score(Outcome.RIGHT, "C")}})
+    panel = show(session)
+    assert "contradict" not in shown_texts(panel)
+    late = contradicted()
+    session.update(reference_chain=late.reference_chain, model_chains=late.model_chains)
+    assert "⚠ Right against the stated reference" in shown_texts(panel)

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication, QCheckBox, QComboBox, QProgressBar, QPu
 
 from napari_ctvqa.core.checks import ReferenceCheck, Validation, worst_first
 from napari_ctvqa.core.session import Session
+from napari_ctvqa.widgets.check_model import off_by
 from napari_ctvqa.widgets.panels.validate import PANEL
 
 HOSTILE = "=<b>1</b>\u202e\tnext"
@@ -218,3 +219,8 @@ def test_a_long_list_is_shown_without_a_pause(show):
     began = time.perf_counter()
     session.update(validation=done(checks=many, done=20_000, total=20_000))
     assert time.perf_counter() - began < 1.0
+
+
+def test_a_slice_is_off_by_slices():
+    assert off_by(check(1, slices_off="+7 slices")[1]) == "+7 slices"
+    assert off_by(check(1, relative=0.1)[1]) == "+10.0 %"

@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from evidence_cases import case, cm3_box, grid, question
+from evidence_cases import block, case, cm3_box, grid, question
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
 from napari_ctvqa.core.chains import ChainStatus, StepKind
 from napari_ctvqa.core.measure import BORDER_CAVEAT
 from napari_ctvqa.evidence.chains import reference_chain, wanted_structures
+from napari_ctvqa.evidence.check import check
 
 # 0.25 mm³ voxels would make any volume exact; 1 mm³ ones make 0.1 cm³ = 100 voxels
 GRID = grid((110, 110, 110), (1.0, 1.0, 1.0))
@@ -384,3 +385,34 @@ def test_a_mask_that_cannot_be_read_is_named_with_its_reason():
     given = case({}, on=GRID, problems={"spleen": "spleen.nii.gz: truncated"}, files=["spleen"])
     chain = reference_chain(question("splenomegaly detection", answer="No"), given)
     assert chain.reason == "no mask for spleen: spleen.nii.gz: truncated"
+
+
+def test_the_formula_of_a_lesions_hu_speaks_of_the_lesion():
+    on = grid()
+    liver = block(on.shape_zyx, slice(2, 30), slice(2, 30), slice(2, 30))
+    lesion = block(on.shape_zyx, slice(5, 9), slice(5, 9), slice(5, 9))
+    text = "By how much do liver lesion and liver differ in HU?"
+    asked = question("tumor organ HU difference", text, organ="liver", answer="0")
+    steps = reference_chain(asked, case({"liver": liver, "liver_lesion": lesion})).steps
+    assert {step.target: step.rule for step in steps if step.measure == "mean_hu"} == {
+        "liver_lesion": "mean HU over the lesion's own voxels",
+        "liver": "mean HU over the organ minus its lesions",
+    }
+
+
+def test_a_slice_differs_by_slices():
+    on = grid()
+    shown = case({"liver_lesion": block(on.shape_zyx, slice(12, 13), slice(5, 9), slice(5, 15))})
+    text = "On which slice is the largest liver lesion widest?"
+    asked = question("largest lesion slice", text, organ="liver", answer="20")
+    chain = reference_chain(asked, shown)  # 40 slices, the display's 12th from above: 27
+    assert chain.status is ChainStatus.DIFFERS
+    assert chain.reason == "recomputed 27, stated 20: 7 slices off"
+    assert (chain.difference, chain.relative_difference) == (7.0, None)
+    made = check(asked, shown)
+    assert made.slices_off == "+7 slices"
+
+
+def test_without_a_subtype_the_reason_says_so():
+    asked = replace(question("lesion counting", "How many?"), subtype="")
+    assert "states no subtype" in reference_chain(asked, case({})).reason

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
+from evidence_cases import block, case, grid
 
 from napari_ctvqa.core.chains import (
     ChainStatus,
     EvidenceChain,
     EvidenceStep,
+    OtherRule,
     StepKind,
     StepMatch,
 )
@@ -54,7 +58,10 @@ def test_an_extra_step_stands_where_it_happened():
     extra = [REFERENCE[0], segment("liver"), *REFERENCE[1:]]
     matches, result = compared(REFERENCE, extra)
     assert matches == ["same", "extra", "same", "same", "same"]
-    assert result.rows[1].model.target == "liver" and result.first_difference == 1
+    assert result.rows[1].model.target == "liver"
+    assert result.first_difference is None, "the answer is right all the same"
+    wrong = [REFERENCE[0], segment("liver"), *REFERENCE[1:3], answer("severe")]
+    assert compared(REFERENCE, wrong)[1].first_difference == 1
     first = [segment("liver"), *REFERENCE]
     assert compared(REFERENCE, first)[0][0] == "extra"
 
@@ -219,3 +226,158 @@ def test_small_numbers_are_the_same_to_half_a_digit():
 )
 def test_relative_error(value, reference, error):
     assert relative_error(value, reference) == (pytest.approx(error) if error is not None else None)
+
+
+# ------------------------------------------------------------- another way to the same numbers
+
+
+def lesions(kind, target, value=None, unit="HU"):
+    if kind == "segment":
+        return segment(target, value or 100.0)
+    return measure(target, value, unit, kind)
+
+
+def test_lesions_that_hold_the_wanted_one_and_give_its_value_are_the_same():
+    reference = [segment("largest liver_lesion"), lesions("mean_hu", "largest liver_lesion", 61.5)]
+    model = [segment("liver_lesion", 150.0), lesions("mean_hu", "liver_lesion", 62.2)]
+    matches, result = compared([*reference, answer("hypo")], [*model, answer("hypo")])
+    assert matches == ["same", "same", "same"]
+    assert result.rows[0].note == result.rows[1].note == "on liver lesion"
+
+
+def test_lesions_that_hold_the_wanted_one_and_give_another_value_are_a_wrong_target():
+    reference = [segment("largest liver_lesion"), lesions("mean_hu", "largest liver_lesion", 61.5)]
+    model = [segment("liver_lesion", 150.0), lesions("mean_hu", "liver_lesion", 70.0)]
+    matches, result = compared([*reference, answer("hypo")], [*model, answer("hypo")])
+    assert matches == ["same", "wrong target", "same"] and result.first_difference == 1
+
+
+def test_an_organ_never_stands_for_its_lesion_nor_one_side_for_the_other():
+    reference = [lesions("mean_hu", "liver_lesion", 60.0)]
+    assert compared(reference, [lesions("mean_hu", "liver", 60.0)])[0][0] == "wrong target"
+    reference = [lesions("mean_hu", "kidney_left", 60.0)]
+    assert compared(reference, [lesions("mean_hu", "kidney_right", 60.0)])[0][0] == "wrong target"
+    assert compared(reference, [lesions("mean_hu", "kidney", 60.0)])[0][0] == "wrong target"
+
+
+def test_both_kidneys_one_by_one_are_the_kidneys():
+    reference = [segment("kidney", 300.0), measure("kidney", 310.0), answer(2.7)]
+    model = [
+        segment("kidney_left", 140.0), measure("kidney_left", 148.3),
+        segment("kidney_right", 160.0), measure("kidney_right", 161.7), answer(2.7),
+    ]  # fmt: skip
+    matches, result = compared(reference, model)
+    assert set(matches) == {"same"} and result.first_difference is None
+    assert result.rows[0].note == "left kidney and right kidney together"
+    assert [r.note for r in result.rows if r.reference is None] == ["part of kidneys"] * 2
+    model[3] = measure("kidney_right", 261.7)
+    assert "wrong value" in compared(reference, model)[0]
+    assert compared(reference, [*model[:2], answer(2.7)])[0][:2] == ["wrong target"] * 2
+
+
+def test_a_value_right_by_another_rule_is_the_same_and_says_which():
+    reference = [measure("liver_lesion", 2.474, "cm", "largest_lesion_diameter_cm"), answer(2.5)]
+    cut = OtherRule("whole_mm", "cut to whole mm", "2.4 cm", ChainStatus.AGREES)
+    chain = EvidenceChain("q", "reference", tuple(reference), "2.5 cm", other_rules=(cut,))
+    model = EvidenceChain("q", "m", (replace(reference[0], value=2.4), answer(2.4)))
+    row = compare_chains(chain, model).rows[0]
+    assert row.match is StepMatch.SAME and row.note == "right by another rule: cut to whole mm"
+    other = EvidenceChain("q", "m", (replace(reference[0], value=2.3), answer(2.3)))
+    assert compare_chains(chain, other).rows[0].match is StepMatch.WRONG_VALUE
+
+
+def test_a_mask_that_only_says_where_is_not_missed():
+    target = "liver_lesion in liver_segment_7"
+    reference = [segment("liver_lesion"), segment("liver_segment_7"),
+                 lesions("lesion_count", target, 1.0, "lesions"), answer(1.0)]  # fmt: skip
+    model = [reference[0], reference[2], answer(1.0)]
+    matches, result = compared(reference, model)
+    assert matches == ["same", "missing", "same", "same"]
+    assert result.rows[1].harmless and result.first_difference is None
+    wrong = [reference[0], lesions("lesion_count", "liver_lesion", 3.0, "lesions"), answer(1.0)]
+    matches, result = compared(reference, wrong)
+    assert matches[2] == "wrong target" and result.first_difference == 2
+
+
+def test_a_mask_that_the_question_asks_for_is_missed():
+    reference = [segment("liver_lesion"), answer("yes")]
+    matches, result = compared(reference, [segment("spleen"), answer("yes")])
+    assert matches == ["wrong target", "same"] and result.first_difference == 0
+
+
+def test_a_measurement_is_not_missed_where_the_own_numbers_give_the_answer():
+    reference = [measure("spleen", 400.0), segment("liver"), measure("liver", 0.5), answer("yes")]
+    _, result = compared(reference, [reference[0], answer("yes", says="yes")])
+    assert result.first_difference is None
+    _, result = compared(reference, [reference[0], answer("yes")])
+    assert result.first_difference == 1, "nothing of its own says yes"
+    _, result = compared(REFERENCE, [*REFERENCE[:2], answer("mild", says="mild")])
+    assert result.first_difference == 2, "knowledge that it did not look up is still missing"
+
+
+def test_hu_are_the_same_within_one_hu_whatever_their_size():
+    for reference, value, match in ((0.4, -0.4, "same"), (200.0, 201.5, "wrong value")):
+        got, _ = compared([lesions("mean_hu", "liver", reference)],
+                          [lesions("mean_hu", "liver", value)])  # fmt: skip
+        assert got[0] == match
+
+
+# -------------------------------------------------------------------------------- slices
+
+
+def slice_of(number):
+    return EvidenceStep(S, "largest liver_lesion", "widest_slice_ras", float(number))
+
+
+def test_a_slice_is_off_by_slices_never_by_percent():
+    matches, result = compared(
+        [slice_of(300), answer(300.0)], [slice_of(302), answer(303.0, says=303.0)]
+    )
+    assert matches == ["wrong value", "wrong value"], "1 % of 300 is no tolerance"
+    assert [row.note for row in result.rows] == ["2 slices off", "3 slices off"]
+    assert [row.relative_error for row in result.rows] == [None, None]
+    matches, result = compared([slice_of(40), answer(40.0)], [slice_of(41), answer(41.0)])
+    assert matches == ["same", "same"] and result.rows[1].note == "1 slice off"
+
+
+# ------------------------------------------------------------------------------ on a case
+
+
+def test_on_a_case_the_voxels_decide_what_is_the_same_target():
+    on = grid()
+    left, right = (
+        block(on.shape_zyx, s_(5), s_(5), s_(40)),
+        block(on.shape_zyx, s_(5), s_(5), s_(5)),
+    )
+    masks = {
+        "kidney_left": block(on.shape_zyx, s_(2, 20), s_(2, 20), s_(35, 20)),
+        "kidney_right": block(on.shape_zyx, s_(2, 20), s_(2, 20), s_(2, 20)),
+        "kidney_cyst": left,
+        "kidney_tumor": right,
+    }
+    cysts = case(masks, on=on)
+    target = "kidney_lesion in kidney_left"
+    reference = EvidenceChain("q", "reference", (measure(target, 1.0), answer("left")))
+    model = EvidenceChain("q", "m", (measure("kidney_cyst", 1.0), answer("left")))
+    row = compare_chains(reference, model, cysts).rows[0]
+    assert (row.match, row.note) == (StepMatch.SAME, "on kidney cyst")
+    assert compare_chains(reference, model).rows[0].match is StepMatch.WRONG_TARGET
+    other = EvidenceChain("q", "m", (measure("kidney_tumor", 1.0), answer("left")))
+    assert compare_chains(reference, other, cysts).rows[0].match is StepMatch.WRONG_TARGET
+    both = EvidenceChain("q", "reference", (segment("kidney_lesion", 2.0), answer("yes")))
+    one_by_one = (segment("kidney_cyst", 1.0), segment("kidney_tumor", 1.0), answer("yes"))
+    rows = compare_chains(both, EvidenceChain("q", "m", one_by_one), cysts).rows
+    assert [row.match for row in rows] == [StepMatch.SAME] * 3
+
+
+def s_(start, size=6):
+    return slice(start, start + size)
+
+
+def test_two_empty_masks_are_not_the_same_target():
+    on = grid()
+    nothing = {n: block(on.shape_zyx, 0, 0, 0, value=False) for n in ("liver_cyst", "liver_tumor")}
+    reference = EvidenceChain("q", "reference", (segment("liver_cyst", 0.0), answer("no")))
+    model = EvidenceChain("q", "m", (segment("liver_tumor", 0.0), answer("no")))
+    rows = compare_chains(reference, model, case(nothing, on=on)).rows
+    assert rows[0].match is StepMatch.WRONG_TARGET

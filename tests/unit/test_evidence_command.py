@@ -67,10 +67,19 @@ def test_what_cannot_be_checked_says_why_and_is_no_failure(benchmark, capsys):
     assert "assumed empty: no mask file" in data["steps"][-1]["caveats"]
 
 
+def test_the_last_line_says_what_is_assumed_to_be_absent(benchmark, capsys):
+    _, out = evidence(benchmark, capsys, "q000001", "--absent-means-none")
+    assert "agrees, assumed (a lesion without a mask file is taken as not there)\n" in out
+    _, out = evidence(benchmark, capsys, "q000000", "--absent-means-none")
+    assert "\nagrees\n" in out, "nothing is assumed where the mask is there"
+    _, out = evidence(benchmark, capsys, "q000001")
+    assert "is taken as not there" not in out
+
+
 def test_the_text_names_every_step_and_the_other_rules(benchmark, capsys):
     _, out = evidence(benchmark, capsys, "q000006")
     assert "understood: liver lesion" in out
-    assert "2. measure liver_lesion lesion_count = 1 lesion\n" in out
+    assert "2. measure liver lesion: number of lesions = 1 lesion\n" in out
     assert "recomputed: 1 lesion\nreference:  1\nagrees" in out
     assert "by radgpt_10mm3" in out
 
@@ -153,3 +162,15 @@ def test_unknown_names_are_errors(table, capsys, arguments):
     code, out = evidence(table, capsys, "t1", *arguments, "--json")
     assert code == 1
     assert json.loads(out)["error"]["code"] == "not_found"
+
+
+def test_a_question_of_ones_own_is_never_said_to_follow_a_known_rule(benchmark, table, capsys):
+    named = ("--subtype", "organ volume measurement", "--target", "spleen", "--json")
+    _, out = evidence(table, capsys, "t1", *named)
+    own = json.loads(out)["steps"]
+    assert all(step["assumed"] for step in own)
+    assert own[1]["source"] == "assumed, after RadGPT's measuring code"
+    _, out = evidence(benchmark, capsys, "q000004", "--json")
+    step = json.loads(out)["steps"][1]
+    assert not step["assumed"]
+    assert step["source"].endswith("from which DeepTumorVQA's numbers come")

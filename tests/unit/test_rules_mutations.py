@@ -302,7 +302,7 @@ def failing() -> list[str]:
 
 # ------------------------------------------------------------------------------------ mutations
 
-TEXTS = {"about", "text", "note", "formula", "source", "query", "unit"}
+TEXTS = {"about", "text", "note", "formula", "formula_lesion", "words", "source", "query", "unit"}
 """Words for people; units are checked against the measuring code in test_rules_table."""
 SWAPS = {
     "segment": "measure", "measure": "segment", "lookup": "segment",

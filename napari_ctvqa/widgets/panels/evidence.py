@@ -191,8 +191,11 @@ class EvidencePanel(QWidget):
             return [_alone(None, step) for step in steps]
         comparison = session.comparisons.get(model)
         if comparison is not None:
-            first = comparison.first_difference
-            return [ShownRow(row, first=i == first) for i, row in enumerate(comparison.rows)]
+            first, same = comparison.first_difference, comparison.same_answer
+            return [
+                ShownRow(row, first=i == first, same_answer=same)
+                for i, row in enumerate(comparison.rows)
+            ]
         if session.reference_chain is None:
             return [_alone(None, step) for step in steps]
         return [_alone(step, None) for step in session.reference_chain.steps]

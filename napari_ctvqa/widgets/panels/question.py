@@ -25,6 +25,7 @@ from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import (
     HIDDEN_REFERENCE,
     case_message,
+    contradiction,
     geometry_message,
     patient_line,
     question_flaws,
@@ -58,6 +59,7 @@ class QuestionPanel(QWidget):
         self._options = OptionList()
         self._reference = Label(role="heading")
         self._hide = QCheckBox("Hide references until revealed")
+        self._contradicted = Banner()
         self._flaws = Label(role="caveat")
         self._reveal = QPushButton("Reveal (T)")
         self._geometry = Banner()
@@ -75,7 +77,7 @@ class QuestionPanel(QWidget):
             (session.runs_changed, self._show_answers),
             (session.reveal_changed, self._show_reveal),
             (session.progress_changed, self._show_answers),
-            (session.chains_changed, self._show_flaws),
+            (session.chains_changed, self._show_chains),
         )
         self._show_question()
 
@@ -91,6 +93,7 @@ class QuestionPanel(QWidget):
         for part in (self._id, self._text, self._patient, self._case, self._flags, self._options):
             column.addWidget(part)
         column.addLayout(reveal)
+        column.addWidget(self._contradicted)
         for part in (self._flaws, self._geometry, self._answers, self._raw, self._hide):
             column.addWidget(part)
         column.addStretch(1)
@@ -137,7 +140,14 @@ class QuestionPanel(QWidget):
         self._show_answers()
 
     def _show_flaws(self) -> None:
-        self._flaws.show_text(question_flaws(self._session) if self._session.revealed else "")
+        session = self._session
+        self._flaws.show_text(question_flaws(session) if session.revealed else "")
+        said = contradiction(session.reference_chain) if session.revealed else ""
+        self._contradicted.show_message("amber" if said else "", said)
+
+    def _show_chains(self) -> None:
+        self._show_flaws()
+        self._show_answers()
 
     def _show_case(self) -> None:
         session = self._session
@@ -151,10 +161,22 @@ class QuestionPanel(QWidget):
             return
         predictions = session.predictions
         scores = {m: session.scores.get(m, {}).get(question.id) for m in predictions}
-        self._options.show_options(question, scores, revealed=session.revealed)
+        contradicted = bool(contradiction(session.reference_chain))
+        self._options.show_options(
+            question, scores, revealed=session.revealed, contradicted=contradicted
+        )
         titles = score_titles(session.benchmark)
         answers = [
-            Answer(session.runs[m], p, scores[m], session.revealed, session.answer_format, titles)
+            Answer(
+                session.runs[m],
+                p,
+                scores[m],
+                session.revealed,
+                session.answer_format,
+                titles,
+                session.reference_chain,
+                session.model_chains.get(m),
+            )
             for m, p in predictions.items()
         ]
         self._answers.show_answers(answers, _answers_note(session))
