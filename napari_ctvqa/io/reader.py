@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 THREADS = 2
 GROWTH_SECONDS = 0.5
 """Masks that arrive within this time are shown together."""
+_SPARE_CORE = (os.cpu_count() or 1) > 2
+"""Whether masks are inflated beside the CT; on two cores the window has the second to itself."""
 WHOLE_HU = 1e-3
 """A CT whose values are this close to whole numbers is kept as int16."""
 
@@ -149,6 +152,8 @@ def open_steps(
     pool = ThreadPoolExecutor(threads, thread_name_prefix="case")
     try:
         ct = pool.submit(_read_on, path, grid, display_grid)
+        if not _SPARE_CORE:
+            wait([ct])
         pending = [pool.submit(read_mask_file, group, frame) for group in groups]
         growing = _GrowingCase(files, ct.result(), CasePainter(display_grid, len(files.masks)))
         yield growing.case(complete=not pending)
