@@ -70,7 +70,8 @@ def stripped(
 def without_thoughts(text: str, opening: str, closing: str, *, opened: bool = False) -> str | None:
     """Return text without its thoughts, None where one never ends.
 
-    An end without a beginning ends a thought that the template opened: all before it goes.
+    An end without a beginning ends a thought that the template opened, or an unmarked one: all
+    before it goes.
     """
     first_open, first_close = text.find(opening), text.find(closing)
     if first_close >= 0 and (first_open < 0 or first_close < first_open):
@@ -85,7 +86,7 @@ def without_thoughts(text: str, opening: str, closing: str, *, opened: bool = Fa
             return None
         kept.append(text[position:start])
         position = end + len(closing)
-    return ("".join(kept) + text[position:]).replace(closing, "")
+    return ("".join(kept) + text[position:]).rpartition(closing)[2]
 
 
 def _to_the_end_mark(text: str, notes: list[str]) -> str:

@@ -133,7 +133,11 @@ class Answerer(Protocol):
 
 @runtime_checkable
 class Family(Protocol):
-    """A model family: how a case and a question become its input, how its text is read."""
+    """A model family: how a case and a question become its input, how its text is read.
+
+    ``reading_notes(preset, text, prompt="")`` may be left out: sentences on how the answer was
+    got from the text (a thought that never ends leaves nothing to read).
+    """
 
     name: str
     title: str
@@ -156,10 +160,18 @@ class Family(Protocol):
         """
 
     def read(self, preset: Preset, text: str, prompt: str = "") -> str:
-        """Return the answer without thinking, echo and end marks; this is what is scored."""
+        """Return the answer without thinking, echo and end marks; this is what is scored.
+
+        ``text`` is all that the model wrote. Where a server gave its thinking apart, the caller
+        puts it before the text as ``<think>…</think>``: a model whose template opens the thought
+        is otherwise taken to be thinking still.
+        """
 
     def calls(self, preset: Preset, text: str) -> tuple[tuple[ToolCall, ...], str]:
-        """Return the tool calls written in the text, and what had to be repaired (or empty)."""
+        """Return the tool calls written in the text, and what had to be repaired (or empty).
+
+        No call beside a sentence means that one was written that could not be read.
+        """
 
 
 class Way(Protocol):

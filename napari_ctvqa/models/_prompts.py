@@ -90,9 +90,10 @@ def words(
     asks for a last line ``Final Answer: …``.
     """
     kind = prompt_kind(question, fed)
-    asked, notes = _question(question, answer_format)
     if kind == "toy":
-        return Words("", asked.partition("\n")[0], notes)
+        bare = neutral(question.text, "the question")
+        return Words("", bare.text, bare.notes)
+    asked, notes = _question(question, answer_format)
     about = _modality(fed, shown)
     lines: list[str] = []
     if kind == "deeptumorvqa":

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import AnswerFormat, Question, ToolCall
     from napari_ctvqa.models._pictures import Frame
 
+_SIDES_SWAPPED = "side_swapped"
 TOY_NOTE = "toy model, not valid on real CT"
 MASKS_CHOSE = (
     "the slices were chosen by masks: the model is told where to look, so this is no fair test"
@@ -72,8 +73,9 @@ class ChatImage:
         CtvqaError
             For a setting that cannot be used, or when no mask names a slice.
         """
-        check_sides(case)
         fed = feeding(preset, settings)
+        if fed.max_slices:
+            check_sides(case)
         grid = case.volume.display_grid
         frame = frame_of(grid, fed)
         indices = _indices(case, question, fed, frame.axis)
@@ -126,12 +128,19 @@ class ChatImage:
 
 
 def check_sides(case: Case) -> None:
-    """Raise GeometryError where left and right of the case are not to be trusted."""
-    red = [w for w in case.report.warnings if w.level is Level.RED]
-    if red or not case.report.side_trusted:
-        reasons = "; ".join(warning.message for warning in red) or "the geometry check says red"
+    """Raise GeometryError where left and right of the case are not to be trusted.
+
+    A mask that does not fit the CT tells nothing of the CT's sides; labels on the wrong side do.
+    """
+    warnings = [
+        *case.volume.report.warnings,
+        *(w for w in case.report.warnings if w.code == _SIDES_SWAPPED),
+    ]
+    red = dict.fromkeys(w.message for w in warnings if w.level is Level.RED)
+    if red:
         raise GeometryError(
-            f"The sides of {case.case_id} are not known, so no picture of it is sent: {reasons}",
+            f"The sides of {case.case_id} are not known, so no picture of it is sent: "
+            + "; ".join(red),
             hint="Correct the header, or ask about another case.",
         )
     if not case.sides_checked:
