@@ -1,4 +1,4 @@
-"""Pictures out of PNG files, whatever their depth and palette; written by ``io.png``."""
+"""Pictures out of PNG files, whatever their depth and palette, and into them."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ def read_png(content: bytes) -> npt.NDArray[np.uint8]:
             return np.array(picture.convert("RGB"), np.uint8)
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"no PNG picture: {error}") from None
+
+
+def png_of(rgb_yxc: npt.NDArray[np.uint8]) -> bytes:
+    """Return uint8 (rows, columns, 3) as a PNG, packed quickly; a grey one as grey."""
+    from PIL import Image
+
+    grey = (rgb_yxc == rgb_yxc[..., :1]).all()
+    stream = io.BytesIO()
+    Image.fromarray(rgb_yxc[..., 0] if grey else rgb_yxc).save(stream, "PNG", compress_level=1)
+    return stream.getvalue()

@@ -25,6 +25,12 @@ _SHARE_OF_TIME = 0.05
 """At most this part of a run is spent on replacing FILE, so that long runs stay linear."""
 
 
+class OtherRunError(InputFileError):
+    """A result file of another model, format, kit, benchmark or configuration."""
+
+    code = "other_run"
+
+
 class ResultJournal:
     """The results of one run on disk; open it with ``with``.
 
@@ -41,8 +47,10 @@ class ResultJournal:
     ------
     BusyError
         When another run holds the file.
+    OtherRunError
+        When FILE is of a run that was made otherwise.
     InputFileError
-        When FILE exists and is not a result file of such a run.
+        When FILE exists and is no result file.
     """
 
     SAME = ("model", "answer_format", "kit", "benchmark", "absent_means_none")
@@ -158,7 +166,7 @@ class ResultJournal:
         differing = differing or _first_difference(found.get("config"), self.run.get("config"))
         if differing is not None:
             key, theirs, ours = differing
-            raise InputFileError(
+            raise OtherRunError(
                 where,
                 f"was made with {key} {theirs!r:.200}, this run has {ours!r:.200}.",
                 hint="Choose another --out, or remove that file.",

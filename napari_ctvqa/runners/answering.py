@@ -31,6 +31,7 @@ DIRECT, AGENT = "direct", "agent"
 MODES = (DIRECT, AGENT)
 MAX_STEPS = 5
 """DeepTumorVQA's: an agent's turns, the last without tools."""
+_VERSIONS = ("torch", "transformers", "dtype", "device")
 _TOLD = ("hf_ids", "model_types", "title", "licence", "weights_gb", "gated", "facts")
 
 KitOf = Callable[["Case"], "Kit"]
@@ -101,8 +102,10 @@ class ModelAnswerer:
     @property
     def software(self) -> Mapping[str, str]:
         """Return versions of what ran the model, as far as the way to run has said them."""
-        said: Mapping[str, str] = getattr(self.way, "software", EMPTY)
-        return said
+        said = getattr(self.way, "loaded", EMPTY)
+        versions = {key: str(said[key])[:80] for key in _VERSIONS if said.get(key)}
+        server = getattr(getattr(self.way, "profile", None), "server_title", "")
+        return {**versions, "server": str(server)} if server else versions
 
     @property
     def config(self) -> RunConfig:

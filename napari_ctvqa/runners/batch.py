@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa import __version__
 from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.events import Failed, FailureKind
+from napari_ctvqa.core.events import CallMade, Failed, FailureKind, Sent, Status, Tokens
 from napari_ctvqa.core.failures import failed_text
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
+from napari_ctvqa.io.seen_writing import SeenAnswer, SeenFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OWN_KEYS = ("whole_text", "partial_text", "failure", "usage", "seen")
+_SHOWN_EVERY_S = 0.2
+_WORDS = 200
+"""Characters of the words that are shown."""
+_OWN_KEYS = ("whole_text", "thinking", "partial_text", "failure", "usage")
 """What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
 
 _CASE_ERRORS = (CtvqaError, OSError, ValueError, MemoryError)
@@ -52,6 +58,8 @@ class BatchProgress:
     message: str = ""
     seconds_left: float | None = None
     per_second: float = 0.0
+    words: str = ""
+    """The last words of the answer that is being written, foreign text as it came."""
     metrics: Mapping[str, Any] | None = None
     """Only in the last step, when every question of the selection has its answer."""
 
@@ -66,8 +74,12 @@ def run_batch(
     retry_errors: bool = False,
     kit: str = "",
     assume_none: bool = False,
+    pictures: bool = True,
 ) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
+
+    While a model writes it also yields its last words, five times a second at most. What a model
+    saw and said is kept beside ``out`` (``io.seen_files``), pixels with ``pictures``.
 
     ``kit`` is one of the answerer's kits, the first unless given. What ``out`` already answers is
     not asked again; its ``[ERROR]`` rows are with ``retry_errors``. ``assume_none`` takes
@@ -99,6 +111,7 @@ def run_batch(
                 wanted,
                 retry_errors=retry_errors,
                 assume=assume_none,
+                seen=SeenFiles(out, pictures=pictures),
             )
         except Stopped:
             _write_what_there_is(journal)
@@ -161,6 +174,7 @@ def _answer_all(
     *,
     retry_errors: bool,
     assume: bool,
+    seen: SeenFiles,
 ) -> Iterator[BatchProgress]:
     assert opened.questions is not None
     retried = {key for key in wanted if key in journal.failed} if retry_errors else set()
@@ -172,8 +186,14 @@ def _answer_all(
     )
     yield progress.now(message="; ".join(journal.notes))
     for case_id, group in opened.questions.by_case(pending):
-        answers = _answer_case(opened, answerer, answer_format, case_id, group, assume=assume)
+        answers = _answer_case(
+            opened, answerer, answer_format, case_id, group, assume=assume, seen=seen
+        )
         for question, prediction in answers:
+            if not isinstance(prediction, Prediction):
+                if progress.hears(prediction):
+                    yield progress.now()
+                continue
             journal.run["software"] = _software(answerer)
             journal.add(result_row(question, prediction))
             journal.write_if_due()
@@ -188,8 +208,28 @@ class _Progress:
     failed: int
     made: int = 0
     began: float = 0.0
+    text: str = ""
+    words: str = ""
+    shown: float = 0.0
+
+    def hears(self, event: object) -> bool:
+        """Take an event's words and return whether it is time to show them."""
+        if isinstance(event, Tokens):
+            self.text = (self.text + event.text)[-_WORDS:]
+            self.words = self.text
+        elif isinstance(event, Status | CallMade):
+            said = event.text if isinstance(event, Status) else f"calls {event.call.name}"
+            self.words = said[:_WORDS]
+        elif isinstance(event, Sent):
+            self.text = self.words = ""
+        now = time.monotonic()
+        if isinstance(event, Turn) or now - self.shown < _SHOWN_EVERY_S:
+            return False
+        self.shown = now
+        return True
 
     def count(self, prediction: Prediction) -> None:
+        self.words = ""
         self.done += 1
         self.made += 1
         self.failed += prediction.failed
@@ -200,7 +240,9 @@ class _Progress:
         spent = time.monotonic() - self.began
         rate = self.made / spent if spent > 0 else 0.0
         left = (self.total - self.done) / rate if rate > 0 else None
-        return BatchProgress(self.done, self.total, self.failed, prediction, message, left, rate)
+        return BatchProgress(
+            self.done, self.total, self.failed, prediction, message, left, rate, self.words
+        )
 
 
 def _answer_case(
@@ -211,8 +253,12 @@ def _answer_case(
     rows: Sequence[int],
     *,
     assume: bool,
-) -> Iterator[tuple[Question, Prediction]]:
-    """Yield a prediction for each question of a case; a case that cannot be read fails them."""
+    seen: SeenFiles,
+) -> Iterator[tuple[Question, object]]:
+    """Yield what happens, and a prediction for each question, its pictures on disk before it.
+
+    A case that cannot be read fails its questions.
+    """
     assert opened.questions is not None
     asked = [opened.questions[row] for row in rows]
     try:
@@ -224,7 +270,37 @@ def _answer_case(
         return
     case = absent_means_none(case) if assume else case
     for question in asked:
-        yield question, answer_one(answerer, question, case, answer_format)
+        keeping = SeenAnswer(question.id, answerer.name)
+        answers = answering(answerer, question, case, answer_format)
+        try:
+            prediction = yield from _followed(question, answers, keeping)
+        except (Stopped, GeneratorExit, KeyboardInterrupt):
+            seen.keep(keeping)  # what had come until then is no answer, and not lost
+            raise
+        yield question, with_note(prediction, seen.keep(keeping))
+
+
+def _followed(
+    question: Question, answers: Generator[object, None, Prediction], keeping: SeenAnswer
+) -> Generator[tuple[Question, object], None, Prediction]:
+    with closing(answers):
+        while True:
+            try:
+                item = next(answers)
+            except StopIteration as ended:
+                answered: Prediction = ended.value
+                return answered
+            keeping.take(item)
+            yield question, item
+
+
+def with_note(prediction: Prediction, note: str) -> Prediction:
+    """Return a prediction with one more thing to know about it."""
+    if not note:
+        return prediction
+    had = prediction.record.get("note")
+    record = {**prediction.record, "note": f"{had}; {note}" if had else note}
+    return replace(prediction, record=MappingProxyType(record))
 
 
 def _wanted(answerer: Answerer, asked: Sequence[Question]) -> tuple[str, ...] | None:
@@ -248,15 +324,29 @@ def answer_one(
     Stopped
         When the answerer was cancelled: half an answer is none.
     """
+    steps = answering(answerer, question, case, answer_format)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            answered: Prediction = ended.value
+            return answered
+
+
+def answering(
+    answerer: Answerer, question: Question, case: Case, answer_format: AnswerFormat
+) -> Generator[object, None, Prediction]:
+    """Yield what an answerer does (Turns, events) and return its prediction, as ``answer_one``."""
     began = time.monotonic()
     turns: list[Turn] = []
     try:
         for item in answerer.answer(question, case, answer_format):
+            if isinstance(item, Prediction):
+                return item
             if isinstance(item, Turn):
                 turns.append(item)
-            elif isinstance(item, Prediction):
-                return item
-            elif isinstance(item, Failed) and item.kind is FailureKind.CANCELLED:
+            yield item
+            if isinstance(item, Failed) and item.kind is FailureKind.CANCELLED:
                 raise Stopped
     except _CASE_ERRORS as error:
         problem = _sentence(error)

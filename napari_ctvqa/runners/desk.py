@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.checks import Validation, worst_first
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.events import Status, Tokens
 from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
+from napari_ctvqa.io.seen_writing import SeenAnswer
 from napari_ctvqa.runners.kept import keep_answer
 from napari_ctvqa.runners.opening import Opened, open_path
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WORDS_EVERY_S = 1 / 30
+"""How often the words of an answer are shown at most."""
 REPORT_EVERY_S = 0.2
 """How often a running batch shows what it has: the answers themselves are on disk at once."""
 
@@ -192,19 +196,28 @@ def answered(
         recorded=bool(getattr(answerer, "recorded", False)),
         began_s=time.monotonic(),
     )
+    seen = SeenAnswer(question.id, answerer.name)
+    reported = 0.0
     for event in answerer.answer(question, case, answer_format):
+        seen.take(event)
         if isinstance(event, Turn):
             turns = (*turns, event)
-            yield LiveAnswer(answerer.name, question, turns, live=live)
         elif isinstance(event, Prediction):
             assert opened.benchmark is not None
             live = replace(live, ended_s=time.monotonic())
             score = opened.benchmark.score(question, event, answer_format)
-            path = keep_answer(opened, answerer, answer_format, question, event, began=began)
-            yield LiveAnswer(answerer.name, question, turns, event, score, str(path), live)
+            path = ""
+            if not live.recorded:  # a replay is no new answer
+                kept = (opened, answerer, answer_format, question, event)
+                path = str(keep_answer(*kept, began=began, seen=seen))
+            yield LiveAnswer(answerer.name, question, turns, event, score, path, live)
+            continue
         else:
             live = live.after(event)
-            yield LiveAnswer(answerer.name, question, turns, live=live)
+        if isinstance(event, Tokens | Status) and time.monotonic() - reported < WORDS_EVERY_S:
+            continue
+        reported = time.monotonic()
+        yield LiveAnswer(answerer.name, question, turns, live=live)
     if live.running:
         live = replace(live, ended_s=time.monotonic())
         yield LiveAnswer(answerer.name, question, turns, live=live)

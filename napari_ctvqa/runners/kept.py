@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
-from napari_ctvqa.io.result_journal import ResultJournal
-from napari_ctvqa.runners.batch import result_row, run_description
+from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal
+from napari_ctvqa.io.seen_writing import SeenFiles
+from napari_ctvqa.runners.batch import result_row, run_description, with_note
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.records import AnswerFormat, Prediction, Question
+    from napari_ctvqa.io.seen_writing import SeenAnswer
     from napari_ctvqa.runners.opening import Opened
 
 
@@ -46,11 +48,13 @@ def keep_answer(
     prediction: Prediction,
     *,
     began: str,
+    seen: SeenAnswer | None = None,
 ) -> Path:
     """Put one answer on disk and return its file, a result file as ``run`` writes them.
 
     ``began`` tells the files of one window from another's. An answer that is already there is
-    never rewritten: asking again begins the next file.
+    never rewritten: asking again, or under another configuration, begins the next file. ``seen``
+    is what the model saw and said; it is on disk before the answer.
 
     Raises
     ------
@@ -63,9 +67,13 @@ def keep_answer(
     number = 1
     while True:
         path = results_folder(opened) / f"{stem}_{number}.json"
-        with ResultJournal(path, config) as journal:
-            if question.id not in journal:
-                journal.add(result_row(question, prediction))
-                journal.write()
-                return path
+        try:
+            with ResultJournal(path, config) as journal:
+                if question.id not in journal:
+                    note = "" if seen is None else SeenFiles(path).keep(seen)
+                    journal.add(result_row(question, with_note(prediction, note)))
+                    journal.write()
+                    return path
+        except OtherRunError:
+            pass
         number += 1

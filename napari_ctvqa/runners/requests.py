@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Tokens, Usage
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Tokens, Usage, Warned
 
 if TYPE_CHECKING:
     from threading import Event as Flag
@@ -37,6 +37,8 @@ class Facts:
     notes: list[str] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
     whole_text: str = ""
+    thinking: list[str] = field(default_factory=list)
+    """Reasoning that a server sent apart from the text, request by request."""
     failed: Failed | None = None
 
     def note(self, text: str) -> None:
@@ -49,6 +51,8 @@ class Facts:
         kept: dict[str, Any] = {"note": "; ".join(self.notes)} if self.notes else {}
         if self.whole_text and self.whole_text != read:
             kept["whole_text"] = self.whole_text
+        if any(self.thinking):
+            kept["thinking"] = "\n\n".join(self.thinking)[:MAX_TEXT]
         if self.failed is not None:
             said = self.failed
             kept["failure"] = {"kind": said.kind.value, "hint": said.hint, "detail": said.detail}
@@ -89,16 +93,20 @@ class Speaker:
         try:
             for event in events:
                 if isinstance(event, Tokens):
-                    pieces.append(event.text[: MAX_TEXT - size])
                     size += len(event.text)
+                    if not event.thinking:
+                        pieces.append(event.text)
                     if size > MAX_TEXT:
                         return Heard(failed=_too_long("".join(pieces)))
                 elif isinstance(event, Usage):
                     facts.usage.append(event)
+                elif isinstance(event, Warned):
+                    facts.note(event.message)
                 elif isinstance(event, Failed):
                     partial = (event.partial or "".join(pieces))[:MAX_TEXT]
                     return Heard(failed=replace(event, partial=partial))
                 elif isinstance(event, Done):
+                    facts.thinking.append(event.thinking)
                     return _ended(event)
                 yield event
         finally:
@@ -113,9 +121,12 @@ class Speaker:
         prompt = next((m.text for m in reversed(ask.messages) if m.role == "user"), "")
         text = self.family.read(self.preset, came.text, prompt)
         facts.whole_text = came.text
+        reading_notes = getattr(self.family, "reading_notes", None)
+        for note in reading_notes(self.preset, came.text, prompt) if reading_notes else ():
+            facts.note(note)
         if came.reason == "length":
             facts.note(f"cut off at {ask.sampling.max_new_tokens} new tokens")
-        if came.text.strip() and not text.strip():
+        if came.text.strip() and not text.strip() and reading_notes is None:
             facts.note("without thinking and marks nothing is left of the text")
         return text
 
@@ -125,7 +136,7 @@ def _ended(done: Done) -> Heard:
         stopped = Failed(FailureKind.CANCELLED, "Stopped.", partial=done.text[:MAX_TEXT])
         return Heard(failed=stopped)
     if len(done.text) > MAX_TEXT:
-        return Heard(failed=_too_long(done.text[:MAX_TEXT]))
+        return Heard(failed=_too_long(done.text))
     return Heard(done.text, done.calls, done.reason)
 
 
@@ -134,5 +145,5 @@ def _too_long(partial: str) -> Failed:
         FailureKind.TOO_LONG,
         f"The model wrote more than {MAX_TEXT} characters; the answer was stopped.",
         "Set a smaller number of new tokens, or another model.",
-        partial=partial,
+        partial=partial[:MAX_TEXT],
     )

@@ -67,7 +67,7 @@ class ScriptedWay:
 
     title = "scripted way"
     host = ""
-    software = MappingProxyType({"scripted": "1.0"})
+    loaded = MappingProxyType({"torch": "1.0", "seconds": 2})
 
     def __init__(self, *script, reason="stop", after_token=None):
         self.script, self.reason, self.after_token = list(script), reason, after_token

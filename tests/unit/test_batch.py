@@ -12,6 +12,8 @@ from scripted_models import PRESET, ScriptedFamily, ScriptedWay
 
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, ToolCall, ToolResult, Turn
+from napari_ctvqa.io.result_journal import ResultJournal
+from napari_ctvqa.io.seen_files import has_seen, read_events, read_seen
 from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners import batch
 from napari_ctvqa.runners.answering import ModelAnswerer
@@ -393,7 +395,7 @@ def test_a_models_rows_tell_what_it_took_and_the_file_how_it_was_asked(benchmark
     everything(open_path(benchmark), asked_model("<think>B?</think>A", seed=3), out)
     data = saved(out)
     assert data["config"]["seed"] == 3 and data["config"]["preset"]["dialect"] == "hermes"
-    assert data["software"]["scripted"] == "1.0"
+    assert data["software"]["torch"] == "1.0"
     row = data["results"][0]
     assert (row["raw_output"], row["whole_text"]) == ("A", "<think>B?</think>A")
     assert row["usage"]["new_tokens"] == 3
@@ -438,3 +440,46 @@ def test_an_agent_is_given_every_mask(benchmark, tmp_path):
     everything(opened, agent, tmp_path / "r.json", rows=[0])
     assert seen[0] >= {"liver", "spleen", "kidney_left", "kidney_right", "liver_lesion"}
     assert saved(tmp_path / "r.json")["kit"] == "oracle"
+
+
+def test_what_was_seen_lies_beside_the_file_before_the_answer_is_in_it(benchmark, tmp_path):
+    opened, out = open_path(benchmark), tmp_path / "r.json"
+    there = []
+
+    class Watched(ResultJournal):
+        def add(self, row):
+            there.append(has_seen(out, row["qid"]))
+            super().add(row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "ResultJournal", Watched)
+        everything(opened, asked_model("A"), out, rows=[0, 1])
+    assert there == [True, True]
+    shown = read_seen(out, "q000000").requests[0].prepared.ask.pictures
+    assert [one.label for one in shown] == ["SLICE 1", "SLICE 2"]
+    everything(opened, MODEL, tmp_path / "rules.json", rows=[0])
+    assert not (tmp_path / "rules.json.seen").exists(), "the rule agent sends nothing"
+
+
+def test_a_run_left_in_the_middle_of_an_answer_keeps_what_had_come_as_no_answer(
+    benchmark, tmp_path
+):
+    opened, out = open_path(benchmark), tmp_path / "r.json"
+    items = run_batch(opened, asked_model("A: so"), AnswerFormat.MC, out, rows=[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_SHOWN_EVERY_S", 0)
+        for item in items:
+            if item.words == "A: ":
+                break
+    items.close()
+    assert saved(out)["results"] == []
+    assert [one.event.text for one in read_events(out, "q000000")[2:]] == ["A: "]
+    assert everything(opened, asked_model("B"), out, rows=[0])[-1].done == 1
+    assert read_events(out, "q000000")[-1].event.text == "B"
+
+
+def test_the_words_of_a_running_answer_are_told_now_and_then(benchmark, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "_SHOWN_EVERY_S", 0)
+    items = everything(open_path(benchmark), asked_model("A: yes"), tmp_path / "r", rows=[0])
+    words = [item.words for item in items if item.words]
+    assert "reading the prompt" in words and "A: yes" in "".join(words)
