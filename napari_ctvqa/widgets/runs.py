@@ -54,7 +54,7 @@ class Runs:
         if answerer is None:
             report(self.session, NotFoundError(f"There is no model {name!r}."))
         elif scope == "question":
-            self._run_question(answerer)
+            self.ask_current(answerer)
         else:
             self._run_filter(answerer)
 
@@ -65,7 +65,8 @@ class Runs:
         if stopped is not None:
             stopped.clear()
 
-    def _run_question(self, answerer: Any) -> None:
+    def ask_current(self, answerer: Any) -> None:
+        """Let an answerer answer the current question; a problem is shown, nothing is raised."""
         question, case = self.session.question, self.session.case
         if question is None or case is None or not has_wanted(question, case):
             report(

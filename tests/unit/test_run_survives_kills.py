@@ -15,6 +15,8 @@ import small_benchmark
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = 50
 QUESTIONS = 4 * 9 * 140
+FAILED_SOME = 1
+"""How ``run`` ends here: two questions of nine have no answer."""
 
 
 def start(root: Path, out: Path, config: Path) -> subprocess.Popen:
@@ -56,33 +58,8 @@ def kill_while_answering(running: subprocess.Popen, partial: Path, dice: random.
     running.send_signal(signal.SIGKILL)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_fifty_kills_lose_no_answer_and_double_none(tmp_path):
-    dice = random.Random(20260830)
-    root = small_benchmark.write(tmp_path / "bench", cases=4, rounds=140)
-    out, partial = tmp_path / "r.json", tmp_path / "r.json.partial.jsonl"
-    known: dict[str, str] = {}
-    start_s, caught_answering = 0.5, 0
-    for number in range(KILLS):
-        began = time.monotonic()
-        running = start(root, out, tmp_path / "config")
-        if number % 2:
-            kill_while_starting(running, start_s, dice)
-        else:
-            kill_while_answering(running, partial, dice)
-            start_s = time.monotonic() - began
-        _, said = running.communicate()
-        assert running.returncode == -signal.SIGKILL, said.decode()
-        now = confirmed(out, partial)
-        assert {key: now[key] for key in known} == known, f"kill {number} lost or changed an answer"
-        caught_answering += len(now) > len(known)
-        known = now
-    assert caught_answering >= KILLS // 3 and len(known) < QUESTIONS
-
-    running = start(root, out, tmp_path / "config")
-    _, said = running.communicate()
-    assert running.returncode == 1, said.decode()  # two questions of nine have no answer
+def check_finished(out: Path, partial: Path, known: dict[str, str]) -> None:
+    """Whoever ended by itself has answered everything once, and changed nothing."""
     data = json.loads(out.read_text())
     ids = [row["qid"] for row in data["results"]]
     assert ids == [f"q{number:06d}" for number in range(QUESTIONS)]
@@ -91,4 +68,42 @@ def test_fifty_kills_lose_no_answer_and_double_none(tmp_path):
     final = {row["qid"]: json.dumps(row, sort_keys=True) for row in data["results"]}
     assert {key: final[key] for key in known} == known, "a finished answer was written again"
     assert not partial.exists()
-    assert not [p.name for p in tmp_path.iterdir() if "tmp" in p.name]
+    assert not [p.name for p in out.parent.iterdir() if "tmp" in p.name]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_fifty_kills_lose_no_answer_and_double_none(tmp_path):
+    dice = random.Random(20260830)
+    root = small_benchmark.write(tmp_path / "bench", cases=4, rounds=140)
+    out, partial = tmp_path / "r.json", tmp_path / "r.json.partial.jsonl"
+    known: dict[str, str] = {}
+    start_s, kills, caught_answering, ended = 0.5, 0, 0, 0
+    while kills < KILLS:
+        began = time.monotonic()
+        running = start(root, out, tmp_path / "config")
+        if kills % 2:
+            kill_while_starting(running, start_s, dice)
+        else:
+            kill_while_answering(running, partial, dice)
+            start_s = time.monotonic() - began
+        _, said = running.communicate()
+        if running.returncode == FAILED_SOME:  # on a busy machine the kill can come too late
+            ended += 1
+            assert ended < KILLS, "hardly a run could be killed before its end"
+            check_finished(out, partial, known)
+            out.unlink()
+            known = {}
+            continue
+        assert running.returncode == -signal.SIGKILL, said.decode()
+        kills += 1
+        now = confirmed(out, partial)
+        assert {key: now[key] for key in known} == known, f"kill {kills} lost or changed an answer"
+        caught_answering += len(now) > len(known)
+        known = now
+    assert caught_answering >= KILLS // 3
+
+    running = start(root, out, tmp_path / "config")
+    _, said = running.communicate()
+    assert running.returncode == FAILED_SOME, said.decode()
+    check_finished(out, partial, known)
