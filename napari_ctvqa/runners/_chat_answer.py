@@ -17,7 +17,7 @@ _MOST_CALLS = 64
 _NAME_CHARACTERS = 200
 UNREAD = "unreadable_arguments"
 """The one argument of a call whose arguments are no JSON object: their text as it came."""
-_CUT_CONTENT = re.compile(r'"content"\s*:\s*"((?:[^"\\]|\\.)*)')
+_CUT_CONTENT = re.compile(r'"content"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')
 
 
 class AnswerTooLong(Exception):

@@ -26,6 +26,7 @@ CONNECT_S = 5.0
 WRITE_S = 60.0
 _QUEUED_CHUNKS = 256
 _PUT_S = 0.1
+_CONNECTED = (".connect_tcp.complete", ".start_tls.complete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,14 @@ class Exchange:
                 self._put(chunk)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
-        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+        if event.endswith(_CONNECTED):
             self._socket = info["return_value"].get_extra_info("socket")
             if self._loopback and self._socket is not None:
                 peer = self._socket.getpeername()[0]
                 if not is_loopback(peer):
                     raise ElsewhereError(peer)
-        if self._left.is_set():
+        # Later, in the midst of an answer, the socket that is shut down ends it.
+        if self._left.is_set() and event.endswith((*_CONNECTED, ".send_request_headers.started")):
             raise _LeftError
 
     def _put(self, item: Head | bytes | Ended) -> None:

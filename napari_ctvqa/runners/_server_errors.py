@@ -16,6 +16,8 @@ from napari_ctvqa.runners._exchange import ElsewhereError
 from napari_ctvqa.runners.server_keys import variable_of
 from napari_ctvqa.runners.server_profile import Kind
 
+_PROXIES_SAY = (401, 403, 413, 429, 502, 503, 504)
+"""Statuses that come as a web page from the proxy before a model server."""
 DETAIL_CHARACTERS = 4000
 """Of a server's own text that is kept with a failure."""
 
@@ -153,7 +155,7 @@ def failure_of_answer(request: Request, status: int, body: bytes, content_type: 
         return wrong_scheme(request, text)
     if 300 <= status < 400:
         return not_a_server(request, "a redirection, which is not followed", text)
-    if is_html(body, content_type) and status not in (401, 403, 429, 502, 503, 504):
+    if is_html(body, content_type) and status not in _PROXIES_SAY:
         return not_a_server(request, "a web page", text)
     if status in (401, 403):
         return _auth(request, status, text)
@@ -404,5 +406,7 @@ def _talks_tls(request: Request) -> bool:
             context.wrap_socket(plain, server_hostname=address.host),
         ):
             return True
+    except ssl.SSLError as error:
+        return "ALERT" in str(error).upper()  # refused, but in the language of TLS
     except (OSError, ValueError):
         return False

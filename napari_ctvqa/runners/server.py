@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Warned
+from napari_ctvqa.core.records import ToolCall
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners._chat_body import Pictures as DataUrls
 from napari_ctvqa.runners._chat_body import chat_body
@@ -128,7 +130,8 @@ def _without_key(event: Event, key: Key) -> Event:
             return replace(event, text=key.removed_from(event.text))
         case Done():
             text, thinking = key.removed_from(event.text), key.removed_from(event.thinking)
-            return replace(event, text=text, thinking=thinking)
+            calls = tuple(_call_without_key(call, key) for call in event.calls)
+            return replace(event, text=text, thinking=thinking, calls=calls)
         case Failed():
             return replace(
                 event,
@@ -139,3 +142,8 @@ def _without_key(event: Event, key: Key) -> Event:
         case Warned():
             return replace(event, detail=key.removed_from(event.detail))
     return event
+
+
+def _call_without_key(call: ToolCall, key: Key) -> ToolCall:
+    arguments = json.loads(key.removed_from(json.dumps(dict(call.arguments))))
+    return ToolCall(key.removed_from(call.name), arguments)
