@@ -10,10 +10,9 @@ import hashlib
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from threading import Event as Flag
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,8 @@ from napari_ctvqa.core.records import no_items
 from napari_ctvqa.runners.worker_process import Ended, WorkerProcess, start
 
 if TYPE_CHECKING:
+    from threading import Event as Flag
+
     from napari_ctvqa.core.asking import Ask, Message, Picture
 
 _TICK_S = 0.02
@@ -87,7 +88,7 @@ class WorkerWay:
         self._process: WorkerProcess | None = None
         self._loading = 0
         self._loaded: Mapping[str, Any] | None = None
-        self._closing = Flag()
+        self._closed = 0
 
     @property
     def pid(self) -> int | None:
@@ -102,25 +103,27 @@ class WorkerWay:
 
     def ask(self, ask: Ask, cancelled: Flag) -> Iterator[Event]:
         """Yield Status, Tokens, Usage, and last Done or Failed; never raises."""
-        if not (yield from self._wait_for_turn(cancelled)):
+        before = self._closed
+        call = _Call(ask, lambda: cancelled.is_set() or self._closed != before)
+        if not (yield from self._wait_for_turn(call)):
             yield Done("", reason="cancelled")
             return
-        answer = _Answer()
         try:
-            self._closing.clear()
-            yield from self._answered(ask, cancelled, answer)
+            yield from self._answered(call)
+        except _NotAwaited:
+            yield Done("", reason="cancelled")
         except Ended as ended:
             self._discard()
-            if cancelled.is_set() or self._closing.is_set():
-                yield Done(answer.text, reason="cancelled")
+            if call.over():
+                yield Done(call.text, reason="cancelled")
             else:
-                yield replace(ended.failed, partial=answer.text)
+                yield replace(ended.failed, partial=call.text)
         except (OSError, TypeError, ValueError) as error:
             yield Failed(
                 FailureKind.BAD_OUTPUT,
                 f"The question could not be handed to the model's process: {error}",
                 "Look whether there is room left on the disk of temporary files.",
-                partial=answer.text,
+                partial=call.text,
             )
         finally:
             self._turn.release()
@@ -131,7 +134,8 @@ class WorkerWay:
         This is the one sure way to get a graphics card's memory back. A question that is asked
         later starts the process anew.
         """
-        self._closing.set()
+        with self._changing:
+            self._closed += 1
         self._discard(patience_s=0.0 if self._turn.locked() else 1.0)
 
     def _discard(self, patience_s: float = 0.0) -> None:
@@ -141,59 +145,60 @@ class WorkerWay:
         if process is not None:
             process.end(patience_s)
 
-    def _wait_for_turn(self, cancelled: Flag) -> Generator[Event, None, bool]:
+    def _wait_for_turn(self, call: _Call) -> Generator[Event, None, bool]:
         if self._turn.acquire(timeout=_TICK_S):
             return True
         yield Status("Waiting for the question before this one")
-        while not cancelled.is_set():
+        while not call.over():
             if self._turn.acquire(timeout=0.1):
                 return True
         return False
 
-    def _answered(self, ask: Ask, cancelled: Flag, answer: _Answer) -> Iterator[Event]:
+    def _answered(self, call: _Call) -> Iterator[Event]:
         while True:
-            process = yield from self._ready(cancelled)
+            process = yield from self._ready(call)
             try:
-                yield from self._answer(process, ask, cancelled, answer)
+                yield from self._answer(process, call)
             except Ended:
-                if process.retired and not cancelled.is_set() and not self._closing.is_set():
-                    continue  # it ended itself for want of questions just when this one came
-                raise
+                if call.over() or not process.retired:
+                    raise
+                self._discard()  # it ended itself for want of questions just when this one came
+                continue
             return
 
-    def _ready(self, cancelled: Flag) -> Generator[Event, None, WorkerProcess]:
-        """Return a process with the model loaded. Raises Ended, also when nobody waits for it."""
+    def _ready(self, call: _Call) -> Generator[Event, None, WorkerProcess]:
+        """Return a process with the model loaded. Raises Ended or _NotAwaited."""
         process = self._process
         if process is None or not process.alive():
             self._discard()
             yield Status("Starting the model's process")
-            process = self._start(cancelled)
+            process = self._start(call)
         if self._loaded is None:
-            yield from self._load(process, cancelled)
+            yield from self._load(process, call)
         return process
 
-    def _start(self, cancelled: Flag) -> WorkerProcess:
+    def _start(self, call: _Call) -> WorkerProcess:
         settings = self.settings
         process = start(
             settings.interpreter or sys.executable,
             settings.environment,
             engine=settings.engine,
             patience_s=settings.start_s,
-            given_up=lambda: cancelled.is_set() or self._closing.is_set(),
+            given_up=call.over,
         )
         with self._changing:
-            closing = self._closing.is_set()
-            if not closing:
+            over = call.over()
+            if not over:
                 self._process = process
-        if closing:
+        if over:
             process.end()
-            raise Ended(Failed(FailureKind.CANCELLED, "The start was given up."))
+            raise _NotAwaited
         return process
 
-    def _load(self, process: WorkerProcess, cancelled: Flag) -> Iterator[Event]:
+    def _load(self, process: WorkerProcess, call: _Call) -> Iterator[Event]:
         if not self._loading:
             self._loading = process.send("load", **_wish(self.settings))
-        while not cancelled.is_set():
+        while not call.over():
             event = process.next(_TICK_S)
             if event is None or event.get("id") != self._loading:
                 continue
@@ -204,30 +209,28 @@ class WorkerWay:
             elif event["event"] == "loaded":
                 self._loaded = {k: v for k, v in event.items() if k not in ("id", "event")}
                 return
-        raise Ended(Failed(FailureKind.CANCELLED, "The load was given up."))
+        raise _NotAwaited
 
-    def _answer(
-        self, process: WorkerProcess, ask: Ask, cancelled: Flag, answer: _Answer
-    ) -> Iterator[Event]:
-        number = process.send("ask", **_request(ask, process.folder))
-        listening = _Listening(process, number, cancelled, self.settings.force_stop_s)
+    def _answer(self, process: WorkerProcess, call: _Call) -> Iterator[Event]:
+        number = process.send("ask", **_request(call.ask, process.folder))
+        listening = _Listening(process, number, call.over, self.settings.force_stop_s)
         for event in listening.events():
             if isinstance(event, Status):
                 yield event
                 continue
-            last = self._told(event, answer)
-            yield last
-            if isinstance(last, Done | Failed):
+            told = self._told(event, call)
+            yield told
+            if isinstance(told, Done | Failed):
                 return
         self._discard()
-        yield Done(answer.text, reason="cancelled")
+        yield Done(call.text, reason="cancelled")
 
-    def _told(self, event: Mapping[str, Any], answer: _Answer) -> Event:
+    def _told(self, event: Mapping[str, Any], call: _Call) -> Event:
         """Return what the worker said, as an event."""
         kind = event["event"]
         if kind == "tokens":
-            answer.pieces.append(str(event["text"]))
-            return Tokens(answer.pieces[-1])
+            call.pieces.append(str(event["text"]))
+            return Tokens(call.pieces[-1])
         if kind == "usage":
             return _usage(event)
         if kind == "done":
@@ -235,14 +238,20 @@ class WorkerWay:
         if kind == "failed":
             if event.get("ending"):
                 self._discard()
-            return _failed(event, answer.text)
+            return _failed(event, call.text)
         return _status(event)
 
 
-class _Answer:
-    """The pieces of text that have come, kept for the case that no more do."""
+class _NotAwaited(Exception):
+    """The question was cancelled while the model is loaded, which goes on for the next one."""
 
-    def __init__(self) -> None:
+
+class _Call:
+    """One question, and the pieces of its answer: kept for the case that no more come."""
+
+    def __init__(self, ask: Ask, over: Callable[[], bool]) -> None:
+        self.ask = ask
+        self.over = over
         self.pieces: list[str] = []
 
     @property
@@ -254,7 +263,11 @@ class _Listening:
     """The events of one question, and its cancelling: asked first, then by force."""
 
     def __init__(
-        self, process: WorkerProcess, number: int, cancelled: Flag, force_stop_s: float
+        self,
+        process: WorkerProcess,
+        number: int,
+        cancelled: Callable[[], bool],
+        force_stop_s: float,
     ) -> None:
         self._process = process
         self._number = number
@@ -267,7 +280,7 @@ class _Listening:
         over = False
         try:
             while not over:
-                if self._cancelled.is_set():
+                if self._cancelled():
                     if self._cancelled_at is None:
                         self._cancelled_at = time.monotonic()
                         self._process.cancel(self._number)
