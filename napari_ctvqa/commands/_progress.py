@@ -7,7 +7,11 @@ import sys
 import time
 from typing import Protocol, Self
 
+from napari_ctvqa.cli import one_line
+
 _SHOWN_EVERY_S = 0.2
+_LEAST_WORDS = 10
+"""Fewer characters of a model's words say nothing."""
 
 
 class Progress(Protocol):
@@ -57,7 +61,12 @@ def progress_line(progress: Progress) -> str:
     if progress.seconds_left is not None:
         parts.append(f"{duration(progress.seconds_left)} left")
     width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 200
-    return ", ".join(parts)[: width - 1]
+    line = ", ".join(parts)
+    words = one_line(getattr(progress, "words", ""))
+    room = width - 1 - len(line) - 2
+    if words and room > _LEAST_WORDS:
+        line = f"{line}: {words[-room:]}"
+    return line[: width - 1]
 
 
 def duration(seconds: float) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from napari_ctvqa.commands._models import add_model_arguments, chosen_answerer, remember
 from napari_ctvqa.commands._progress import ProgressLine, count_of
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
@@ -21,7 +22,6 @@ from napari_ctvqa.commands._questions import (
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
-from napari_ctvqa.extensions import models
 from napari_ctvqa.runners.batch import BatchProgress, run_batch
 
 if TYPE_CHECKING:
@@ -37,15 +37,18 @@ class RunCommand:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_path_arguments(parser)
-        parser.add_argument("--model", default="rules", help="model or agent (default: rules)")
         parser.add_argument(
             "--format", choices=[f.value for f in AnswerFormat], default="mc", dest="answer_format"
         )
-        parser.add_argument("--kit", default="", help="tool kit of the agent")
+        add_model_arguments(parser)
         parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
         parser.add_argument("--where", default="", help='e.g. subtype:"lesion counting"')
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
         add_absent_argument(parser)
+        parser.add_argument(
+            "--no-pictures", action="store_true",
+            help="keep prompts and events beside FILE, not the pixels that were sent",
+        )  # fmt: skip
         parser.add_argument(
             "--out", type=_file_path, required=True, metavar="FILE", help="result file"
         )
@@ -53,29 +56,32 @@ class RunCommand:
 
     def run(self, args: argparse.Namespace) -> int:
         """Answer; return 0, or 1 when a question of the selection has no answer."""
-        answerer = _model(args.model)
-        kit = _kit(answerer, args.kit)
         where = parse_where(args.where)
         answer_format = AnswerFormat(args.answer_format)
         opened, questions = open_questions(args)
-        rows = rows_of(where, opened, questions, answer_format)[: args.limit]
-        if not rows.size:
-            raise NotFoundError(
-                f"no question of {args.path} fits --where {args.where!r}.",
-                hint="List what there is with: napari-ctvqa questions PATH --csv",
+        answerer, kit = chosen_answerer(args, opened)
+        with closing(answerer) if hasattr(answerer, "close") else nullcontext():
+            rows = rows_of(where, opened, questions, answer_format)[: args.limit]
+            if not rows.size:
+                raise NotFoundError(
+                    f"no question of {args.path} fits --where {args.where!r}.",
+                    hint="List what there is with: napari-ctvqa questions PATH --csv",
+                )
+            unread = report_problems(questions)
+            batch = run_batch(
+                opened,
+                answerer,
+                answer_format,
+                args.out,
+                rows=rows.tolist(),
+                retry_errors=args.retry_errors,
+                kit=kit,
+                assume_none=args.absent_means_none,
+                pictures=not args.no_pictures,
             )
-        unread = report_problems(questions)
-        batch = run_batch(
-            opened,
-            answerer,
-            answer_format,
-            args.out,
-            rows=rows.tolist(),
-            retry_errors=args.retry_errors,
-            kit=kit,
-            assume_none=args.absent_means_none,
-        )
-        last = _follow(batch)
+            last = _follow(batch)
+            if last.done > last.failed:
+                remember(args, answerer)
         _report(last, args.out, as_json=args.json)
         return 1 if last.failed else unread
 
@@ -85,27 +91,6 @@ def _file_path(text: str) -> Path:
     if not Path(text).name:
         raise argparse.ArgumentTypeError("the name of a file was expected")
     return Path(text)
-
-
-def _model(name: str) -> Any:
-    known = models()
-    if name not in known:
-        raise NotFoundError(
-            f"no model is called {name!r}; there are {', '.join(sorted(known))}.",
-            hint="Give one of these to --model.",
-        )
-    return known[name]
-
-
-def _kit(answerer: Any, wanted: str) -> str:
-    kits: tuple[str, ...] = tuple(getattr(answerer, "kits", ()))
-    if wanted and wanted not in kits:
-        listed = ", ".join(kits) or "none"
-        raise NotFoundError(
-            f"{answerer.name} has no tool kit {wanted!r}; it has: {listed}.",
-            hint="Give one of these to --kit, or leave it away.",
-        )
-    return wanted
 
 
 def _follow(batch: Generator[BatchProgress, None, None]) -> BatchProgress:

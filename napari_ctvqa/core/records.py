@@ -203,12 +203,14 @@ class RunConfig:
 
     ``preset`` is how the model is fed and read, ``settings`` what a person changed of it;
     ``prompts`` are the versions of the prompt templates by name. ``model_id`` is the model's own
-    name on its server, or its folder; ``way`` is ``server`` or ``worker``.
+    name on its server, or its folder; ``way`` is ``server`` or ``worker``. ``kit_from`` is
+    ``files`` where the benchmark's own caches and pictures stood behind the kit.
     """
 
     model: str
     mode: str = "direct"
     kit: str = ""
+    kit_from: str = ""
     max_steps: int = 1
     way: str = ""
     model_id: str = ""

@@ -50,16 +50,17 @@ class ModelAnswerer:
         What executes requests; ``close`` frees it.
     mode
         ``direct`` or ``agent``.
-    kit, kit_of
-        An agent's tool kit: its name, and what makes it for a case.
+    kit, kit_of, kit_from
+        An agent's tool kit: its name, what makes it for a case, and ``files`` where the
+        benchmark's own are preferred.
     settings
         What a person changed of the preset, by the preset's own names.
     max_steps
         An agent's turns at most, the last without tools.
     seed
         For sampling; greedy decoding needs none.
-    config
-        Where the model runs: ``way``, ``model_id`` of the RunConfig.
+    way_kind, model_id
+        Where the model runs, for the RunConfig.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class ModelAnswerer:
         mode: str = DIRECT,
         kit: str = "",
         kit_of: KitOf | None = None,
+        kit_from: str = "",
         settings: Mapping[str, Any] = EMPTY,
         max_steps: int = MAX_STEPS,
         seed: int | None = None,
@@ -84,6 +86,7 @@ class ModelAnswerer:
         self.name, self.title = name, title
         self.family, self.preset, self.way = family, preset, way
         self.mode, self.kit, self.kit_of = mode, kit if mode == AGENT else "", kit_of
+        self.kit_from = kit_from
         self.settings, self.max_steps, self.seed = settings, max_steps, seed
         self.way_kind, self.model_id = way_kind, model_id
         self.cancelled = Flag()
@@ -117,14 +120,15 @@ class ModelAnswerer:
             self.name,
             self.mode,
             self.kit,
-            self.max_steps if self.mode == AGENT else 1,
-            self.way_kind,
-            self.model_id,
-            self.way.host,
-            self.seed,
-            _deciding(self.preset),
-            dict(self.settings),
-            prompts,
+            self.kit_from,
+            max_steps=self.max_steps if self.mode == AGENT else 1,
+            way=self.way_kind,
+            model_id=self.model_id,
+            host=self.way.host,
+            seed=self.seed,
+            preset=_deciding(self.preset),
+            settings=dict(self.settings),
+            prompts=prompts,
         )
 
     def wanted_masks(self, question: Question) -> tuple[str, ...]:

@@ -38,6 +38,18 @@ _WORDS = 200
 _OWN_KEYS = ("whole_text", "thinking", "partial_text", "failure", "usage")
 """What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
 
+_HOPELESS = frozenset(
+    {
+        *(FailureKind.UNREACHABLE, FailureKind.WRONG_SCHEME, FailureKind.NOT_A_SERVER),
+        *(FailureKind.AUTH, FailureKind.NOT_CONFIRMED, FailureKind.NO_SUCH_MODEL),
+        *(FailureKind.BAD_MODEL, FailureKind.MISSING_LIBRARY, FailureKind.LOADING),
+        *(FailureKind.PICTURES_DROPPED, FailureKind.CRASHED, FailureKind.KILLED),
+    }
+)
+"""Failures that the next question will meet, too."""
+_GIVEN_UP_AFTER = 3
+"""So many of them in a row end the run, which goes on when their cause is gone."""
+
 _CASE_ERRORS = (CtvqaError, OSError, ValueError, MemoryError)
 """What reading a damaged case may raise; anything else is a fault of ours and ends the run."""
 
@@ -199,6 +211,20 @@ def _answer_all(
             journal.write_if_due()
             progress.count(prediction)
             yield progress.now(prediction)
+            _give_up_on(progress, prediction)
+
+
+def _give_up_on(progress: _Progress, prediction: Prediction) -> None:
+    """Raise after the third answer in a row that failed for a reason that stays."""
+    failure = prediction.record.get("failure") or {}
+    progress.hopeless = progress.hopeless + 1 if failure.get("kind") in _HOPELESS else 0
+    if progress.hopeless == _GIVEN_UP_AFTER:
+        turns = prediction.trace.turns
+        why = turns[-1].error if turns else prediction.raw_text
+        raise CtvqaError(
+            f"The run stopped, as {_GIVEN_UP_AFTER} questions in a row failed alike: {why}",
+            hint=f"{failure.get('hint', '')} Go on with the same command and --retry-errors.",
+        )
 
 
 @dataclass(slots=True)
@@ -211,6 +237,7 @@ class _Progress:
     text: str = ""
     words: str = ""
     shown: float = 0.0
+    hopeless: int = 0
 
     def hears(self, event: object) -> bool:
         """Take an event's words and return whether it is time to show them."""

@@ -1,0 +1,133 @@
+"""Options that choose a model and say where it runs, and the Answerer they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.commands._progress import count_of
+from napari_ctvqa.core.errors import NotFoundError
+from napari_ctvqa.core.kits import KITS
+
+if TYPE_CHECKING:
+    import argparse
+
+    from napari_ctvqa.runners.choices import Wanted
+    from napari_ctvqa.runners.opening import Opened
+
+_MODES = ("direct", "agent")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--model`` and what belongs to it."""
+    parser.add_argument(
+        "--model", default="rules", metavar="NAME",
+        help="rules (default), toy (the shipped model), or a preset; see: napari-ctvqa models",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mode", choices=_MODES, default="direct", help="answer at once, or with tools"
+    )
+    parser.add_argument("--kit", default="", help=f"an agent's tools: {', '.join(KITS)}")
+    parser.add_argument("--server", default="", metavar="URL", help="e.g. http://gpu7:8000/v1")
+    parser.add_argument(
+        "--server-model", default="", metavar="ID", help="the model's name on the server"
+    )
+    parser.add_argument(
+        "--confirm-host", action="store_true", help="allow pixels to go to that server, for good"
+    )
+    parser.add_argument(
+        "--folder", default="", metavar="PATH", help="a model folder, run in a process of its own"
+    )
+    parser.add_argument(
+        "--python", default="", metavar="FILE", help="the Python that has torch and transformers"
+    )
+    parser.add_argument(
+        "--device", default="", metavar="NAME", help="auto (default), cpu, cuda, cuda:1 ..."
+    )
+    parser.add_argument(
+        "--max-steps", type=count_of, default=5, metavar="N", help="an agent's turns (default 5)"
+    )
+    parser.add_argument(
+        "--slices", type=_slices, metavar="N",
+        help="slices that are sent at most (default: the preset's; an agent is sent none)",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="for models that draw their words")
+    parser.add_argument(
+        "--predicted", type=Path, action="append", default=[], metavar="ROOT",
+        help="folder with predicted masks, for the kit predicted (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kit-files", action="store_true",
+        help="tools answer from the benchmark's own caches and pictures, not from masks",
+    )  # fmt: skip
+
+
+def _slices(text: str) -> int:
+    """Return a count from 0. Raises ValueError, which argparse reports."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def chosen_answerer(args: argparse.Namespace, opened: Opened) -> tuple[Any, str]:
+    """Return the Answerer that the options name, and the name of its kit.
+
+    Raises
+    ------
+    CtvqaError
+        When there is no such model, or it cannot be run.
+    """
+    from napari_ctvqa.runners.choices import answerer_for
+
+    if args.confirm_host and args.server:
+        _confirm(args.server)
+    answerer = answerer_for(_wanted(args), opened)
+    return answerer, _kit(answerer, args.kit)
+
+
+def remember(args: argparse.Namespace, answerer: Any) -> None:
+    """Remember the server or folder that answered, so that its name is enough the next time."""
+    from napari_ctvqa.io.model_places import remember_place
+    from napari_ctvqa.runners.choices import place_of
+
+    place = place_of(_wanted(args), answerer)
+    if place is not None:
+        remember_place(place)
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    from napari_ctvqa.runners.choices import Wanted
+
+    return Wanted(
+        args.model,
+        args.mode,
+        args.kit,
+        args.server,
+        args.server_model,
+        args.folder,
+        args.python,
+        args.device,
+        args.max_steps,
+        args.seed,
+        {} if args.slices is None else {"max_slices": args.slices},
+        tuple(args.predicted),
+        args.kit_files,
+    )
+
+
+def _confirm(server: str) -> None:
+    from napari_ctvqa.runners import hosts
+
+    hosts.confirm(hosts.host_of(hosts.base_url(server)))
+
+
+def _kit(answerer: Any, wanted: str) -> str:
+    kits: tuple[str, ...] = tuple(getattr(answerer, "kits", ()))
+    if wanted and wanted not in kits:
+        listed = ", ".join(kits) or "none"
+        raise NotFoundError(
+            f"{answerer.name} has no tool kit {wanted!r}; it has: {listed}.",
+            hint="Give one of these to --kit, or leave it away.",
+        )
+    return wanted

@@ -1,0 +1,468 @@
+"""Which models can be chosen, why one cannot be run now, and an Answerer out of a choice.
+
+The window and the command line share this; nothing here shows anything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa._resources import resource_path
+from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
+from napari_ctvqa.core.kits import KITS
+from napari_ctvqa.core.records import no_items
+from napari_ctvqa.extensions import families, models
+from napari_ctvqa.io.json_files import is_file, is_folder, read_json
+from napari_ctvqa.io.model_places import ModelPlace, remembered_places
+from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, ModelAnswerer
+from napari_ctvqa.runners.kits import open_kit
+from napari_ctvqa.runners.server import ServerWay
+from napari_ctvqa.runners.server_listing import models_of
+from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
+
+if TYPE_CHECKING:
+    from napari_ctvqa.core.asking import Preset
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.ports import Family, Way
+    from napari_ctvqa.evidence.kits import Kit
+    from napari_ctvqa.runners.opening import Opened
+
+BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
+TOY = "toy"
+_TOY_FOLDER = "demo_model"
+_LOCAL_LIBRARIES = ("torch", "transformers")
+_MAX_CONFIG_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model that can be chosen.
+
+    Parameters
+    ----------
+    name, title
+        For ``--model``, and for people.
+    kind
+        ``built in`` (no model: rules), ``shipped`` (the toy), ``place`` (a server or folder that
+        was used before), ``preset`` (a server or folder must be given).
+    needs
+        What has to be given or be there, in words; empty for nothing.
+    unavailable
+        Why it cannot be run now; empty when it can, or when its needs are given.
+    modes, kits
+        How it can answer, and the tools that an agent can be given.
+    preset
+        How it is fed; empty for ``built in``.
+    place
+        Where it is, of kind ``place``.
+    facts
+        Size of the weights, licence, gated: for a person who chooses.
+    """
+
+    name: str
+    title: str
+    kind: str
+    needs: str = ""
+    unavailable: str = ""
+    modes: tuple[str, ...] = ()
+    kits: tuple[str, ...] = ()
+    preset: str = ""
+    place: ModelPlace | None = None
+    facts: Mapping[str, Any] = field(default_factory=no_items)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person chose to run.
+
+    ``model`` is the name of a Choice. ``settings`` change the preset (``max_slices``, ``plane``
+    …, see the family). ``predicted`` are folders of predicted masks, ``from_files`` prefers the
+    benchmark's own caches and pictures over what is computed from masks.
+    """
+
+    model: str
+    mode: str = DIRECT
+    kit: str = ""
+    server: str = ""
+    server_model: str = ""
+    folder: str = ""
+    python: str = ""
+    device: str = ""
+    max_steps: int = MAX_STEPS
+    seed: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=no_items)
+    predicted: tuple[Path, ...] = ()
+    from_files: bool = False
+
+
+class UnconfirmedHostError(CtvqaError):
+    """Pixels would leave this machine for a host that nobody has confirmed yet."""
+
+    code = "host"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"Pixels of the CT would be sent to {host}, which has not been confirmed.",
+            hint="Confirm that host once: --confirm-host on the command line.",
+        )
+        self.host = host
+
+
+# ----------------------------------------------------------------------------------------- listing
+
+
+def choices() -> tuple[Choice, ...]:
+    """Return all that can be chosen: built in, shipped, remembered places, presets.
+
+    Asks no server.
+    """
+    built_in = [
+        Choice(name, str(model.title), BUILT_IN, modes=(DIRECT,), kits=tuple(model.kits))
+        for name, model in sorted(models().items())
+    ]
+    listed = [_preset_choice(family, preset) for family, preset in _presets().values()]
+    shipped = [choice for choice in listed if choice.kind == SHIPPED]
+    presets = [choice for choice in listed if choice.kind == PRESET]
+    return (*built_in, *shipped, *_place_choices(), *presets)
+
+
+def _presets() -> dict[str, tuple[Family, Preset]]:
+    return {
+        name: (family, preset)
+        for _, family in sorted(families().items())
+        for name, preset in family.presets.items()
+    }
+
+
+def _preset_choice(family: Family, preset: Preset) -> Choice:
+    del family
+    facts = {
+        "hf_ids": preset.hf_ids, "weights_gb": preset.weights_gb, "licence": preset.licence,
+        "gated": preset.gated, "toy": preset.toy,
+    }  # fmt: skip
+    choice = Choice(
+        preset.name,
+        preset.title,
+        PRESET,
+        "a server (--server) or a model folder (--folder)",
+        modes=MODES,
+        kits=KITS,
+        preset=preset.name,
+        facts=facts,
+    )
+    if not preset.toy:
+        return choice
+    return replace(
+        choice, kind=SHIPPED, needs="torch and transformers", unavailable=_toy_unavailable()
+    )
+
+
+def _toy_unavailable() -> str:
+    if shipped_folder() is None:
+        return "the shipped model is not in this install: install napari-ctvqa again"
+    missing = missing_libraries()
+    if missing:
+        return (
+            f"{' and '.join(missing)} not installed: pip install 'napari-ctvqa[local]', or name "
+            "a Python that has them (--python)"
+        )
+    return ""
+
+
+def shipped_folder() -> Path | None:
+    """Return the folder of the shipped model, None where the install lacks it."""
+    try:
+        folder = resource_path(_TOY_FOLDER)
+    except FileNotFoundError:
+        return None
+    return folder if is_file(folder / "config.json") else None
+
+
+def missing_libraries() -> list[str]:
+    """Return what a local model needs and our own Python lacks; imports nothing."""
+    return [name for name in _LOCAL_LIBRARIES if importlib.util.find_spec(name) is None]
+
+
+def _place_choices() -> list[Choice]:
+    presets = _presets()
+    found = []
+    for place in remembered_places():
+        where = place.server or place.folder
+        known = presets.get(place.preset)
+        title = f"{place_model(place)} on {where}" if place.server else f"{where}"
+        found.append(
+            Choice(
+                run_name(place_model(place)),
+                title,
+                PLACE,
+                unavailable=_place_unavailable(place, known=known is not None),
+                modes=MODES,
+                kits=KITS,
+                preset=place.preset,
+                place=place,
+            )
+        )
+    return found
+
+
+def _place_unavailable(place: ModelPlace, *, known: bool) -> str:
+    if not known:
+        return f"there is no preset {place.preset!r} any more"
+    if place.folder:
+        if not is_folder(Path(place.folder)):
+            return f"{place.folder} is not there"
+        missing = [] if place.python else missing_libraries()
+        return f"{' and '.join(missing)} not installed, and no --python" if missing else ""
+    try:
+        host = hosts.host_of(hosts.base_url(place.server))
+    except CtvqaError as error:
+        return error.message
+    return "" if hosts.is_allowed(host) else f"the host {host} is not confirmed"
+
+
+def place_model(place: ModelPlace) -> str:
+    """Return what the model of a place is called."""
+    return place.model if place.server else Path(place.folder).name
+
+
+def run_name(model: str) -> str:
+    """Return a model's name as runs and result files carry it: ``Qwen3-VL-8B-Instruct``."""
+    last = model.rstrip("/").rsplit("/", 1)[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-")[:80] or "model"
+
+
+def server_unavailable(server: str, model: str) -> str:
+    """Ask a server whether it offers a model; return why it cannot be used, or empty."""
+    try:
+        offered = models_of(server).models
+    except CtvqaError as error:
+        return str(error)
+    return "" if model in offered else f"the server does not offer it; it has {_named(offered)}"
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+# ---------------------------------------------------------------------------------------- building
+
+
+def answerer_for(wanted: Wanted, opened: Opened) -> Any:
+    """Return the Answerer of a choice; ``close`` it where it has that.
+
+    Raises
+    ------
+    UnconfirmedHostError
+        When pixels would go to a host that nobody has confirmed.
+    NotFoundError
+        For a model, preset, kit or mode that there is not, and where needs are not given.
+    CtvqaError
+        When a server cannot be asked which models it has.
+    """
+    built_in = models().get(wanted.model)
+    if built_in is not None:
+        return built_in
+    wanted = _with_place(wanted)
+    family, preset = _preset_for(wanted)
+    _check_mode(wanted)
+    way, model_id = _way(wanted, preset)
+    base = preset.name if preset.toy and not wanted.folder else run_name(model_id)
+    agent = wanted.mode == AGENT
+    kit = (wanted.kit or KITS[0]) if agent else ""
+    return ModelAnswerer(
+        f"{base}-agent-{kit}" if agent else base,
+        f"{way.title}, agent with kit {kit}" if agent else way.title,
+        family,
+        preset,
+        way,
+        mode=wanted.mode,
+        kit=kit,
+        kit_of=KitOfCase(opened, kit, wanted.predicted, wanted.from_files) if agent else None,
+        kit_from="files" if agent and wanted.from_files else "",
+        settings=_settings(wanted, preset),
+        max_steps=wanted.max_steps,
+        seed=wanted.seed,
+        way_kind="server" if isinstance(way, ServerWay) else "worker",
+        model_id=model_id,
+    )
+
+
+def _settings(wanted: Wanted, preset: Preset) -> Mapping[str, Any]:
+    """Return the settings; DeepTumorVQA's agents are sent no picture unless a number is given.
+
+    The shipped model was trained to call tools beside its slices.
+    """
+    if wanted.mode == AGENT and not preset.toy:
+        return {"max_slices": 0, **wanted.settings}
+    return wanted.settings
+
+
+def _with_place(wanted: Wanted) -> Wanted:
+    """Return a remembered place's model as if its server or folder had been given."""
+    preset = _presets().get(wanted.model)
+    if wanted.server or wanted.folder or (preset is not None and preset[1].toy):
+        return wanted
+    found = next(
+        (c for c in _place_choices() if c.name == wanted.model and c.place is not None), None
+    )
+    if found is None or found.place is None:
+        return wanted
+    place = found.place
+    return replace(
+        wanted,
+        model=place.preset,
+        server=place.server,
+        server_model=place.model,
+        folder=place.folder,
+        python=wanted.python or place.python,
+        device=wanted.device or place.device,
+    )
+
+
+def _preset_for(wanted: Wanted) -> tuple[Family, Preset]:
+    presets = _presets()
+    if wanted.model not in presets:
+        known = dict.fromkeys(choice.name for choice in choices())
+        raise NotFoundError(
+            f"no model is called {wanted.model!r}; there are {', '.join(known)}.",
+            hint="Give one of these to --model.",
+        )
+    return presets[wanted.model]
+
+
+def _check_mode(wanted: Wanted) -> None:
+    if wanted.mode not in MODES:
+        raise NotFoundError(
+            f"there is no mode {wanted.mode!r}; there are {', '.join(MODES)}.", hint="Choose one."
+        )
+    if wanted.kit and wanted.mode != AGENT:
+        raise NotFoundError(
+            f"the kit {wanted.kit!r} is for agents, and the mode is {wanted.mode}.",
+            hint="Add --mode agent, or leave --kit away.",
+        )
+    if wanted.kit and wanted.kit not in KITS:
+        raise NotFoundError(
+            f"{wanted.model} has no tool kit {wanted.kit!r}; it has: {', '.join(KITS)}.",
+            hint="Give one of these to --kit, or leave it away.",
+        )
+
+
+def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
+    """Return how it is run, and the model's own name there."""
+    if wanted.server and wanted.folder:
+        raise NotFoundError("both a server and a folder are given.", hint="Give one of them.")
+    if wanted.server:
+        model = wanted.server_model or _only_model(wanted.server, preset)
+        way = ServerWay(wanted.server, model)
+        host = hosts.host_of(way.url)
+        if not hosts.is_allowed(host):
+            raise UnconfirmedHostError(host)
+        return way, model
+    if wanted.folder:
+        folder = Path(wanted.folder).expanduser().absolute()
+        check_folder(folder, preset)
+        return _worker(folder, folder.name, wanted, preset), folder.name
+    if not preset.toy:
+        raise NotFoundError(
+            f"{preset.name} says how a model is fed, not where it is.",
+            hint="Give --server URL, or --folder PATH with the model's files.",
+        )
+    shipped = shipped_folder()
+    missing = [] if wanted.python else missing_libraries()
+    if shipped is None or missing:
+        raise NotFoundError(f"the shipped model cannot be run: {_toy_unavailable()}.")
+    return _worker(shipped, preset.title, wanted, preset), preset.name
+
+
+def _worker(folder: Path, title: str, wanted: Wanted, preset: Preset) -> WorkerWay:
+    return WorkerWay(
+        WorkerSettings(
+            folder,
+            title,
+            wanted.python or sys.executable,
+            device=wanted.device or "auto",
+            never_fp16=preset.never_fp16,
+            # The toy was checked in float32, and what it says must be the same everywhere.
+            dtype="float32" if preset.toy else "auto",
+        )
+    )
+
+
+def check_folder(folder: Path, preset: Preset) -> None:
+    """Raise where a folder holds no model, or one of another kind than the preset is for."""
+    config = folder / "config.json"
+    if not is_file(config):
+        raise InputFileError(
+            folder, "is no model folder: it has no config.json.",
+            hint="Give the folder that save_pretrained or a download made.",
+        )  # fmt: skip
+    data = read_json(config, max_bytes=_MAX_CONFIG_BYTES)
+    kind = data.get("model_type") if isinstance(data, dict) else None
+    if preset.model_types and kind not in preset.model_types:
+        fitting = [name for name, (_, one) in _presets().items() if kind in one.model_types]
+        raise InputFileError(
+            config,
+            f"the model is a {str(kind)[:80]!r}; {preset.name} is for "
+            f"{', '.join(preset.model_types)}.",
+            hint=f"Fitting: --model {' or '.join(fitting)}." if fitting else "Choose another.",
+        )
+
+
+def _only_model(server: str, preset: Preset) -> str:
+    """Return the server's model that the preset is written for, or its only one."""
+    host = hosts.host_of(hosts.base_url(server))
+    if not hosts.is_allowed(host):
+        raise UnconfirmedHostError(host)
+    offered = models_of(server).models
+    known = {name.rsplit("/", 1)[-1].casefold() for name in preset.hf_ids}
+    fitting = [name for name in offered if name.rsplit("/", 1)[-1].casefold() in known]
+    found = fitting or list(offered)
+    if len(found) == 1:
+        return found[0]
+    raise NotFoundError(
+        f"{server} offers {_named(offered) or 'no model'}; which one to ask is not clear.",
+        hint="Name it with --server-model.",
+    )
+
+
+def place_of(wanted: Wanted, answerer: Any) -> ModelPlace | None:
+    """Return what to remember of a choice that was run; None for what needs no place."""
+    if not isinstance(answerer, ModelAnswerer) or not (wanted.server or wanted.folder):
+        return None
+    if isinstance(answerer.way, ServerWay):
+        return ModelPlace(answerer.preset.name, answerer.way.url, answerer.model_id)
+    folder = str(Path(wanted.folder).expanduser().absolute())
+    python, device = wanted.python, wanted.device
+    return ModelPlace(answerer.preset.name, folder=folder, python=python, device=device)
+
+
+class KitOfCase:
+    """Opens an agent's kit for a case; for the questions of one case it is opened once."""
+
+    def __init__(
+        self, opened: Opened, name: str, predicted: Sequence[Path], from_files: bool
+    ) -> None:
+        self._opened, self._name = opened, name
+        self._predicted, self._from_files = tuple(predicted), from_files
+        self._kit: Kit | None = None
+        self._case: Case | None = None
+
+    def __call__(self, case: Case) -> Kit:
+        """Return the kit. Raises CtvqaError when it has nothing to stand on."""
+        if self._kit is None or self._case is not case:
+            self._kit = open_kit(
+                self._opened,
+                self._name,
+                case,
+                predicted_roots=self._predicted,
+                prefer_files=self._from_files,
+            )
+            self._case = case
+        return self._kit
