@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from napari_ctvqa.core.records import EMPTY
 from napari_ctvqa.io.png import grey_png, rgb_png
 from napari_ctvqa.runners.server_profile import Kind
 
@@ -31,7 +32,18 @@ OPTIONAL = frozenset(
     }
 )
 """Fields that a request can do without; only these are ever left out."""
-_HOSTED = (Kind.OPENAI, Kind.GEMINI, Kind.ANTHROPIC)
+_TEMPLATE, _PROCESSOR = "chat_template_kwargs", "mm_processor_kwargs"
+_HOSTED = frozenset({"top_k", "repetition_penalty", _TEMPLATE, _PROCESSOR})
+_NOT_TAKEN: Mapping[Kind, frozenset[str]] = {
+    Kind.OPENAI: _HOSTED,
+    Kind.GEMINI: _HOSTED,
+    Kind.ANTHROPIC: _HOSTED | {"seed", "presence_penalty"},
+    Kind.OLLAMA: _HOSTED,
+    Kind.LLAMACPP: frozenset({_PROCESSOR}),
+    Kind.LM_STUDIO: frozenset({_TEMPLATE, _PROCESSOR}),
+    Kind.TRANSFORMERS: frozenset({_PROCESSOR, "presence_penalty"}),
+}
+"""Fields that a kind of server refuses, or ignores without a word."""
 
 
 class Pictures:
@@ -82,10 +94,10 @@ def _jpeg(picture: Picture) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A request's body, and the fields of the ask that it leaves out, with their values."""
+    """A request's body, and the names of the fields of the ask that the server does not take."""
 
     fields: Mapping[str, Any]
-    left_out: Mapping[str, Any]
+    left_out: frozenset[str]
 
     def encoded(self) -> bytes:
         """Return the JSON text as bytes."""
@@ -94,10 +106,19 @@ class Body:
         )
 
 
-def chat_body(ask: Ask, profile: Profile, urls: Mapping[Picture, str]) -> Body:
-    """Return the body of a streamed request, without what the server is known not to take."""
-    wanted = dict(_wanted(ask, profile))
-    kept = {name: value for name, value in wanted.items() if name not in profile.refused}
+def chat_body(
+    ask: Ask,
+    profile: Profile,
+    urls: Mapping[Picture, str],
+    more: Mapping[str, Any] = EMPTY,
+) -> Body:
+    """Return the body of a streamed request, without what the server is known not to take.
+
+    ``more`` are further fields, e.g. a ``tool_choice``.
+    """
+    wanted = {**dict(_wanted(ask, profile)), **more}
+    not_taken = profile.refused | _NOT_TAKEN.get(profile.kind, frozenset())
+    kept = {name: value for name, value in wanted.items() if name not in not_taken}
     fields: dict[str, Any] = {
         "model": profile.model,
         "messages": chat_messages(ask.messages, urls),
@@ -106,7 +127,7 @@ def chat_body(ask: Ask, profile: Profile, urls: Mapping[Picture, str]) -> Body:
     }
     if ask.tools:
         fields["tools"] = [dict(tool) for tool in ask.tools]
-    left_out = {name: value for name, value in wanted.items() if name not in kept}
+    left_out = frozenset(wanted) - frozenset(kept) - {"stream_options", "tool_choice"}
     return Body(fields, left_out)
 
 
@@ -114,17 +135,16 @@ def _wanted(ask: Ask, profile: Profile) -> Iterator[tuple[str, Any]]:
     yield "stream_options", {"include_usage": True}
     yield _length_field(profile), ask.sampling.max_new_tokens
     sampling = ask.sampling
-    plain = ("temperature", "top_p", "presence_penalty", "seed")
-    for name in plain:
+    for name in ("temperature", "top_p", "presence_penalty", "seed"):
         if (value := getattr(sampling, name)) is not None:
             yield name, value
     if sampling.stop:
         yield "stop", list(sampling.stop)
     yield from _beyond_the_standard(sampling, profile.kind)
-    if ask.template and profile.kind not in _HOSTED:
-        yield "chat_template_kwargs", dict(ask.template)
-    if ask.processor and profile.kind in (Kind.VLLM, Kind.SGLANG, Kind.UNKNOWN):
-        yield "mm_processor_kwargs", dict(ask.processor)
+    if ask.template:
+        yield _TEMPLATE, dict(ask.template)
+    if ask.processor:
+        yield _PROCESSOR, dict(ask.processor)
 
 
 def _length_field(profile: Profile) -> str:
@@ -138,7 +158,7 @@ def _length_field(profile: Profile) -> str:
 def _beyond_the_standard(sampling: Sampling, kind: Kind) -> Iterator[tuple[str, Any]]:
     values = {"top_k": sampling.top_k, "repetition_penalty": sampling.repetition_penalty}
     given = {name: value for name, value in values.items() if value is not None}
-    if not given or kind in _HOSTED:
+    if not given:
         return
     if kind is Kind.TRANSFORMERS:  # refuses other fields; this one replaces the model's own values
         more = {"max_new_tokens": sampling.max_new_tokens, "do_sample": sampling.temperature > 0}

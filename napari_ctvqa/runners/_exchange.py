@@ -13,11 +13,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.runners.hosts import host_of, is_loopback
 
 if TYPE_CHECKING:
+    import ssl
+
     from napari_ctvqa.runners.server_keys import Key
 
 POLL_S = 0.033
@@ -42,6 +45,14 @@ class Ended:
     """The end of the answer; ``error`` is what ended it too early."""
 
     error: Exception | None = None
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whom TLS trusts; read once, for the list of authorities is long."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 class ElsewhereError(Exception):
@@ -101,7 +112,10 @@ class Exchange:
         # What the environment says of proxies never applies to this machine itself.
         with (
             httpx.Client(
-                timeout=timeout, follow_redirects=False, trust_env=not self._loopback
+                verify=_trusted(),
+                timeout=timeout,
+                follow_redirects=False,
+                trust_env=not self._loopback,
             ) as client,
             client.stream(
                 method,

@@ -26,6 +26,8 @@ from napari_ctvqa.runners.server_keys import key_of
 from napari_ctvqa.runners.server_profile import kind_of
 
 if TYPE_CHECKING:
+    from threading import Event as Flag
+
     from napari_ctvqa.runners.server_profile import Kind
 
 _BYTES = 8 * 1024 * 1024
@@ -52,8 +54,8 @@ class Listing:
     contexts: Mapping[str, int]
 
 
-def models_of(url: str) -> Listing:
-    """Ask a server which models it offers.
+def models_of(url: str, cancelled: Flag | None = None) -> Listing:
+    """Ask a server which models it offers. Setting ``cancelled`` ends it with kind CANCELLED.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def models_of(url: str) -> Listing:
     request = Request(base, host, "")
     exchange = Exchange("GET", f"{base}/models", headers=headers_with(key))
     with closing(exchange):
-        head, body = _listing(exchange, request)
+        head, body = _listing(exchange, request, cancelled)
     if head.status != 200:
         failure = failure_of_answer(
             request, head.status, body, head.headers.get("content-type", "")
@@ -91,12 +93,14 @@ def models_of(url: str) -> Listing:
     return Listing(base, kind_of(base, head.headers, models), tuple(names), contexts)
 
 
-def _listing(exchange: Exchange, request: Request) -> tuple[Head, bytes]:
+def _listing(exchange: Exchange, request: Request, cancelled: Flag | None) -> tuple[Head, bytes]:
     until = time.monotonic() + _LIST_S
     while time.monotonic() < until:
+        if cancelled is not None and cancelled.is_set():
+            raise ServerError(Failed(FailureKind.CANCELLED, "Stopped."))
         item = exchange.next(POLL_S)
         if isinstance(item, Head):
-            return item, rest_of(exchange, _BYTES, _LIST_S, None)
+            return item, rest_of(exchange, _BYTES, _LIST_S, cancelled)
         if isinstance(item, Ended):
             raise ServerError(failure_without_answer(request, item.error))
     raise ServerError(

@@ -87,6 +87,22 @@ class Tools(StrEnum):
     REFUSED = "refused"
 
 
+_PICTURES_SAID: Mapping[Pictures, str] = {
+    Pictures.UNKNOWN: "pictures: not checked, or it could not be told",
+    Pictures.SEEN: "pictures reach the model",
+    Pictures.COUNTED: "pictures are counted (the model did not read the number on one)",
+    Pictures.DROPPED: "pictures are dropped",
+    Pictures.REFUSED: "takes no pictures",
+}
+_TOOLS_SAID: Mapping[Tools, str] = {
+    Tools.UNKNOWN: "tool calls: not checked",
+    Tools.PARSED: "tool calls are parsed",
+    Tools.IN_TEXT: "tool calls come as text",
+    Tools.IGNORED: "tools are ignored",
+    Tools.REFUSED: "started without tool calls",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What is known of one model on one server.
@@ -110,6 +126,18 @@ class Profile:
     def server_title(self) -> str:
         """Return what the server is called, for people."""
         return TITLES[self.kind]
+
+    @property
+    def said(self) -> str:
+        """Return what is known, as one line for people."""
+        parts = [self.server_title, _PICTURES_SAID[self.pictures], _TOOLS_SAID[self.tools]]
+        if self.context is not None:
+            parts.append(f"at most {self.context} tokens")
+        if self.refused:
+            parts.append(f"does not take {', '.join(sorted(self.refused))}")
+        if self.checked:
+            parts.append(f"checked {self.checked[:16].replace('T', ' ')} UTC")
+        return "; ".join(parts)
 
     def without(self, fields: frozenset[str]) -> Profile:
         """Return the profile with more fields that are not taken."""

@@ -5,12 +5,11 @@ import threading
 
 import pytest
 from fake_server import error, raw, serving, words
-from test_server import alone, end_of, picture, question  # noqa: F401
+from test_server import alone, end_of, picture, plain_way, question  # noqa: F401
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, FailureKind
 from napari_ctvqa.runners import hosts
-from napari_ctvqa.runners.server import ServerWay
 from napari_ctvqa.runners.server_listing import ServerError, models_of
 
 
@@ -119,7 +118,7 @@ def names(monkeypatch):
 def test_nothing_goes_to_a_host_that_was_not_confirmed(names):
     names["gpu7.lab.example"] = "127.0.0.1"
     with serving(words("Left")) as server:
-        way = ServerWay(f"http://gpu7.lab.example:{server.port}", "m")
+        way = plain_way(f"http://gpu7.lab.example:{server.port}", "m")
         failed = end_of(way, question(picture()))
         assert failed.kind is FailureKind.NOT_CONFIRMED
         assert "gpu7.lab.example" in failed.message
@@ -136,7 +135,7 @@ def test_a_loopback_name_that_leads_elsewhere_gets_nothing(monkeypatch):
 
     monkeypatch.setattr(_exchange, "is_loopback", lambda host: host == "localhost")
     with serving(words("Left")) as server:
-        failed = end_of(ServerWay(f"http://localhost:{server.port}", "m"), question(picture()))
+        failed = end_of(plain_way(f"http://localhost:{server.port}", "m"), question(picture()))
         assert server.received == []
     assert failed.kind is FailureKind.NOT_CONFIRMED
     assert "127.0.0.1" in failed.message
@@ -146,7 +145,7 @@ def test_a_redirection_to_another_host_is_not_followed():
     with serving(words("Left")) as other:
         away = raw(308, "text/plain", headers=f"location: {other.url}/chat/completions\r\n")
         with serving(away) as server:
-            failed = end_of(ServerWay(server.url, "m"), question(picture()))
+            failed = end_of(plain_way(server.url, "m"), question(picture()))
         assert other.received == []
     assert failed.kind is FailureKind.NOT_A_SERVER
 
@@ -155,7 +154,7 @@ def test_a_proxy_of_the_environment_gets_nothing_meant_for_this_machine(monkeypa
     with serving(error(500, "proxy")) as proxy, serving(words("Left")) as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        assert end_of(ServerWay(server.url, "m")) == Done("Left")
+        assert end_of(plain_way(server.url, "m")) == Done("Left")
         assert proxy.received == []
 
 
@@ -164,7 +163,7 @@ def test_a_proxy_that_needs_a_package_is_said_so(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
     hosts.confirm("gpu7.lab.example")
-    failed = end_of(ServerWay("gpu7.lab.example", "m"))
+    failed = end_of(plain_way("gpu7.lab.example", "m"))
     if failed.kind is not FailureKind.UNREACHABLE:  # where the package is installed
         assert failed.kind is FailureKind.MISSING_LIBRARY
         assert "httpx[socks]" in failed.hint

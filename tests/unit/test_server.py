@@ -49,6 +49,11 @@ def question(*parts, **fields) -> Ask:
     return Ask((Message("user", parts or ("Which side?",)),), **fields)
 
 
+def plain_way(url: str, model: str, **more) -> ServerWay:
+    """A way to run that sends the ask and nothing before it."""
+    return ServerWay(url, model, probes=False, **more)
+
+
 def events_of(way: ServerWay, ask: Ask | None = None, cancelled: threading.Event | None = None):
     return list(way.ask(ask or question(), cancelled or threading.Event()))
 
@@ -61,7 +66,7 @@ def end_of(way: ServerWay, ask: Ask | None = None):
 
 def test_an_answer_is_streamed_counted_and_ended():
     with serving(words("Le", "ft", prompt_tokens=30, completion_tokens=2)) as server:
-        events = events_of(ServerWay(server.url, "m"))
+        events = events_of(plain_way(server.url, "m"))
     assert "".join(e.text for e in events if isinstance(e, Tokens)) == "Left"
     usage = next(e for e in events if isinstance(e, Usage))
     assert (usage.prompt_tokens, usage.new_tokens) == (30, 2)
@@ -70,7 +75,7 @@ def test_an_answer_is_streamed_counted_and_ended():
 
 
 def test_it_is_a_way_to_run_and_names_its_host():
-    way: Way = ServerWay("gpu7:8000", "Qwen/Qwen3-VL-8B-Instruct")
+    way: Way = plain_way("gpu7:8000", "Qwen/Qwen3-VL-8B-Instruct")
     assert way.title == "http://gpu7:8000/v1, Qwen/Qwen3-VL-8B-Instruct"
     assert way.host == "gpu7"
     assert ServerWay("http://localhost:8000", "m").host == ""
@@ -87,7 +92,7 @@ def test_pictures_and_labels_are_sent_in_order_pixel_for_pixel():
     colour = picture(200)
     ask = question("SLICE 1", grey, "SLICE 2", colour, "Which side?")
     with serving(words("Left")) as server:
-        end_of(ServerWay(server.url, "m"), ask)
+        end_of(plain_way(server.url, "m"), ask)
         parts = server.last["messages"][0]["content"]
     assert [p["type"] for p in parts] == ["text", "image_url", "text", "image_url", "text"]
     assert [p["text"] for p in parts if "text" in p] == ["SLICE 1", "SLICE 2", "Which side?"]
@@ -98,7 +103,7 @@ def test_pictures_and_labels_are_sent_in_order_pixel_for_pixel():
 def test_text_alone_is_sent_as_plain_text():
     ask = Ask((Message("system", ("Be brief.",)), Message("user", ("Is", "it?"))))
     with serving(words("Yes")) as server:
-        end_of(ServerWay(server.url, "m"), ask)
+        end_of(plain_way(server.url, "m"), ask)
     assert server.last["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Is\nit?"},
@@ -121,7 +126,7 @@ def test_calls_keep_their_ids_and_a_tools_pictures_follow_as_a_user_turn():
         tools=(TOOL,),
     )
     with serving(words("Right")) as server:
-        end_of(ServerWay(server.url, "m"), ask)
+        end_of(plain_way(server.url, "m"), ask)
     _, assistant, first, second, shown, last = server.last["messages"]
     ids = [call["id"] for call in assistant["tool_calls"]]
     assert ids[0] == "abc"
@@ -139,7 +144,7 @@ def test_calls_keep_their_ids_and_a_tools_pictures_follow_as_a_user_turn():
 def test_sampling_is_sent_under_the_names_of_the_protocol():
     sampling = Sampling(max_new_tokens=7, temperature=0.5, top_p=0.9, seed=3, stop=("###",))
     with serving(words("A")) as server:
-        end_of(ServerWay(server.url, "m"), question(sampling=sampling))
+        end_of(plain_way(server.url, "m"), question(sampling=sampling))
     sent = server.last
     assert sent["stream"] is True
     assert sent["stream_options"] == {"include_usage": True}
@@ -159,8 +164,8 @@ def test_a_field_that_is_refused_is_left_out_told_and_remembered():
     refusal = error(422, {"detail": "Unexpected fields in the request: {'top_k'}"})
     ask = question(sampling=Sampling(top_k=20))
     with serving(refusal, words("A"), words("B")) as server:
-        events = events_of(ServerWay(server.url, "m"), ask)
-        again = end_of(ServerWay(server.url, "m"), ask)
+        events = events_of(plain_way(server.url, "m"), ask)
+        again = end_of(plain_way(server.url, "m"), ask)
     assert events[-1] == Done("A")
     assert any("top_k" in e.text for e in events if isinstance(e, Status))
     assert ["top_k" in r.body for r in server.received] == [True, False, False]
@@ -173,7 +178,7 @@ def test_a_field_that_is_refused_is_left_out_told_and_remembered():
 def test_cancel_ends_at_once_keeps_the_text_and_closes_the_connection(begun, head):
     cancelled, events = threading.Event(), []
     with serving(silent_after(begun, head=head)) as server:
-        for event_ in ServerWay(server.url, "m").ask(question(), cancelled):
+        for event_ in plain_way(server.url, "m").ask(question(), cancelled):
             events.append(event_)
             # The first word, or the first notice that none has come yet.
             cancelled.set()
@@ -184,7 +189,7 @@ def test_cancel_ends_at_once_keeps_the_text_and_closes_the_connection(begun, hea
 def test_cancel_is_seen_while_nothing_comes():
     cancelled = threading.Event()
     with serving(silent_after(head=False)) as server:
-        asked = ServerWay(server.url, "m").ask(question(), cancelled)
+        asked = plain_way(server.url, "m").ask(question(), cancelled)
         threading.Thread(target=lambda: server.arrived.wait(20) and cancelled.set()).start()
         assert list(asked)[-1] == Done("", reason="cancelled")
         assert server.received[0].gone.wait(5)
@@ -192,20 +197,19 @@ def test_cancel_is_seen_while_nothing_comes():
 
 def test_leaving_the_iteration_closes_the_connection():
     with serving(silent_after(event(delta(content="Left")))) as server:
-        answer = ServerWay(server.url, "m").ask(question(), threading.Event())
+        answer = plain_way(server.url, "m").ask(question(), threading.Event())
         assert next(answer) == Tokens("Left")
         answer.close()
         assert server.received[0].gone.wait(2)
 
 
 def test_silence_before_and_within_the_answer_is_a_timeout_with_the_text_kept():
-    limits = Limits(first_token_s=0.2, next_token_s=0.2)
     for begun, partial in ((b"", ""), (event(delta(content="Le")), "Le")):
+        limits = Limits(first_token_s=30 if begun else 0.5, next_token_s=0.5)
         with serving(silent_after(begun), words("Left")) as server:
-            way = ServerWay(server.url, "m", limits=limits)
-            failed = end_of(way)
+            failed = end_of(plain_way(server.url, "m", limits=limits))
             assert (failed.kind, failed.partial) == (FailureKind.TIMEOUT, partial)
-            assert end_of(way) == Done("Left")
+            assert end_of(plain_way(server.url, "m")) == Done("Left")
 
 
 def test_comments_do_not_count_as_an_answer():
@@ -217,7 +221,7 @@ def test_comments_do_not_count_as_an_answer():
 
     limits = Limits(first_token_s=0.3, next_token_s=0.3)
     with serving(ping_for_ever) as server:
-        assert end_of(ServerWay(server.url, "m", limits=limits)).kind is FailureKind.TIMEOUT
+        assert end_of(plain_way(server.url, "m", limits=limits)).kind is FailureKind.TIMEOUT
 
 
 def test_thinking_that_comes_apart_is_no_part_of_the_answer():
@@ -228,7 +232,7 @@ def test_thinking_that_comes_apart_is_no_part_of_the_answer():
         event(finished()),
     ]
     with serving(raw(200, "text/event-stream", *pieces)) as server:
-        events = events_of(ServerWay(server.url, "m"))
+        events = events_of(plain_way(server.url, "m"))
     assert events[-1] == Done("Left", thinking="Is it left?")
     thought = [e.text for e in events if isinstance(e, Tokens) and e.thinking]
     assert "".join(thought) == "Is it left?"
@@ -247,7 +251,7 @@ def test_tool_calls_are_put_together_from_their_pieces():
         DONE,
     ]
     with serving(raw(200, "text/event-stream", *pieces)) as server:
-        done = end_of(ServerWay(server.url, "m"), question(tools=(TOOL,)))
+        done = end_of(plain_way(server.url, "m"), question(tools=(TOOL,)))
     assert done.calls == (ToolCall("side", {"of": "liver"}), ToolCall("crop", {"z": 3}))
     assert done.reason == "tool_calls"
 
@@ -263,7 +267,7 @@ def test_a_stream_in_awkward_pieces_reads_the_same():
         ]
     )
     with serving(chunked(bytes([b]) for b in stream)) as server:
-        assert end_of(ServerWay(server.url, "m")) == Done(text)
+        assert end_of(plain_way(server.url, "m")) == Done(text)
 
 
 def test_halves_of_a_character_are_joined_and_lone_ones_replaced():
@@ -273,7 +277,7 @@ def test_halves_of_a_character_are_joined_and_lone_ones_replaced():
         event(finished()),
     ]
     with serving(raw(200, "text/event-stream", *pieces)) as server:
-        assert end_of(ServerWay(server.url, "m")) == Done("a\U0001f600b\ufffd!")
+        assert end_of(plain_way(server.url, "m")) == Done("a\U0001f600b\ufffd!")
 
 
 def test_a_whole_answer_instead_of_a_stream_is_read():
@@ -282,7 +286,7 @@ def test_a_whole_answer_instead_of_a_stream_is_read():
         "usage": {"prompt_tokens": 40, "completion_tokens": 1},
     }
     with serving(raw(200, "application/json", json.dumps(whole).encode())) as server:
-        events = events_of(ServerWay(server.url, "m"))
+        events = events_of(plain_way(server.url, "m"))
     assert events[-1] == Done("Left")
     assert "".join(e.text for e in events if isinstance(e, Tokens)) == "Left"
 
@@ -290,7 +294,7 @@ def test_a_whole_answer_instead_of_a_stream_is_read():
 def test_a_prompt_that_was_cut_silently_marks_the_answer():
     ask = question(picture(), "Which side?", expected_tokens=1000)
     with serving(words("Left", prompt_tokens=300, completion_tokens=1)) as server:
-        events = events_of(ServerWay(server.url, "m"), ask)
+        events = events_of(plain_way(server.url, "m"), ask)
     warned = next(e for e in events if isinstance(e, Warned))
     assert warned.kind is FailureKind.PROMPT_CUT
     assert "300" in warned.message
@@ -301,7 +305,7 @@ def test_a_prompt_that_was_cut_silently_marks_the_answer():
 def test_a_prompt_too_short_for_its_pictures_marks_the_answer():
     ask = question(picture(), picture(), "Which side?")
     with serving(words("Left", prompt_tokens=12, completion_tokens=1)) as server:
-        events = events_of(ServerWay(server.url, "m"), ask)
+        events = events_of(plain_way(server.url, "m"), ask)
     kinds = [e.kind for e in events if isinstance(e, Warned)]
     assert kinds == [FailureKind.PICTURES_DROPPED]
     assert events[-1] == Done("Left")

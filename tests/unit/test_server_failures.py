@@ -20,11 +20,11 @@ from fake_server import (
     silent_after,
     words,
 )
-from test_server import TOOL, alone, end_of, events_of, picture, question  # noqa: F401
+from test_server import TOOL, alone, end_of, events_of, picture, plain_way, question  # noqa: F401
 
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Tokens
 from napari_ctvqa.runners._chat_answer import ANSWER_CHARACTERS
-from napari_ctvqa.runners.server import Limits, ServerWay
+from napari_ctvqa.runners.server import Limits
 from napari_ctvqa.runners.server_listing import ServerError, models_of
 
 K = FailureKind
@@ -139,7 +139,7 @@ def test_each_failure_has_its_kind_and_the_next_ask_works(name):
     reply, kind = CASES[name]
     ask = question(picture(), picture(), "Which side?", tools=(TOOL,))
     with serving(reply, words("Left")) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         events = events_of(way, ask)
         failed = events[-1]
         assert isinstance(failed, Failed)
@@ -169,7 +169,7 @@ def test_each_failure_has_its_kind_and_the_next_ask_works(name):
 def test_the_sentence_names_what_helps_and_the_servers_words(name, words_of_it):
     ask = question(picture(), picture(), "Which side?", tools=(TOOL,))
     with serving(CASES[name][0]) as server:
-        failed = end_of(ServerWay(server.url, "m"), ask)
+        failed = end_of(plain_way(server.url, "m"), ask)
         text = " ".join((failed.message, failed.hint, failed.detail))
     for word in words_of_it:
         assert word in text
@@ -178,7 +178,7 @@ def test_the_sentence_names_what_helps_and_the_servers_words(name, words_of_it):
 def test_a_server_that_is_down_is_unreachable_and_may_come_up():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    way = ServerWay(f"http://127.0.0.1:{port}", "m")
+    way = plain_way(f"http://127.0.0.1:{port}", "m")
     failed = end_of(way)
     assert failed.kind is K.UNREACHABLE
     assert f"http://127.0.0.1:{port}/v1" in failed.message
@@ -188,21 +188,21 @@ def test_a_name_that_is_none_is_unreachable(monkeypatch):
     from napari_ctvqa.runners import hosts
 
     hosts.confirm("no-such-host.invalid")
-    assert end_of(ServerWay("no-such-host.invalid:8000", "m")).kind is K.UNREACHABLE
+    assert end_of(plain_way("no-such-host.invalid:8000", "m")).kind is K.UNREACHABLE
 
 
 def test_https_where_plain_http_is_spoken():
     with serving(words("Left")) as server:
         secure = server.url.replace("http:", "https:")
-        failed = end_of(ServerWay(secure, "m"))
+        failed = end_of(plain_way(secure, "m"))
         assert failed.kind is K.WRONG_SCHEME
         assert server.url in failed.hint
-        assert end_of(ServerWay(server.url, "m")) == Done("Left")
+        assert end_of(plain_way(server.url, "m")) == Done("Left")
 
 
 def test_plain_http_where_https_is_spoken():
     with serving(words("Left"), tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) as server:
-        failed = end_of(ServerWay(server.url.replace("https:", "http:"), "m"))
+        failed = end_of(plain_way(server.url.replace("https:", "http:"), "m"))
     assert failed.kind is K.WRONG_SCHEME
     assert server.url in failed.hint
 
@@ -217,7 +217,7 @@ def test_a_certificate_nobody_vouches_for_is_named_and_nothing_is_sent(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     with serving(words("Left"), tls=tls) as server:
-        failed = end_of(ServerWay(server.url, "m"))
+        failed = end_of(plain_way(server.url, "m"))
         assert server.received == []
     assert failed.kind is K.UNREACHABLE
     assert "certificate" in failed.message
@@ -242,7 +242,7 @@ def answers_of_twenty_megabytes():
 )
 def test_an_answer_of_twenty_megabytes_is_stopped_and_its_beginning_kept(reply, has_text):
     with serving(reply, words("Left")) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         failed = end_of(way)
         assert failed.kind is K.TOO_LONG
         assert len(failed.partial) <= ANSWER_CHARACTERS
@@ -254,7 +254,7 @@ def test_an_answer_of_twenty_megabytes_is_stopped_and_its_beginning_kept(reply, 
 
 def test_an_error_of_twenty_megabytes_is_bounded():
     with serving(error(500, "x" * 20_000_000), words("Left")) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         failed = end_of(way)
         assert (failed.kind, len(failed.detail)) == (K.SERVER, 4000)
         assert end_of(way) == Done("Left")
@@ -269,7 +269,7 @@ HOSTILE = (
 
 def test_hostile_text_comes_through_as_the_text_it_is():
     with serving(words(HOSTILE, " Left"), words("Left")) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         assert end_of(way) == Done(HOSTILE + " Left")
         assert end_of(way) == Done("Left")
 
@@ -293,7 +293,7 @@ def test_hostile_text_comes_through_as_the_text_it_is():
 def test_pieces_of_no_protocol_never_raise_and_never_pass_as_a_whole_answer(piece):
     stream = raw(200, "text/event-stream", BEGUN, event(piece), event(finished()), DONE)
     with serving(stream, words("Left")) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         failed = end_of(way)
         assert (failed.kind, failed.partial) == (K.BAD_OUTPUT, "The left")
         assert end_of(way) == Done("Left")
@@ -313,7 +313,7 @@ def test_a_slow_error_does_not_hold_the_ask():
 
     cancelled = threading.Event()
     with serving(drip) as server:
-        way = ServerWay(server.url, "m", limits=Limits(1, 1))
+        way = plain_way(server.url, "m", limits=Limits(1, 1))
         threading.Thread(target=lambda: server.arrived.wait(20) and cancelled.set()).start()
         last = list(way.ask(question(), cancelled))[-1]
     assert last == Done("", reason="cancelled")

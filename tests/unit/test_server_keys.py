@@ -6,11 +6,10 @@ import types
 
 import pytest
 from fake_server import delta, error, event, finished, raw, serving, words
-from test_server import alone, events_of, question  # noqa: F401
+from test_server import alone, events_of, plain_way, question  # noqa: F401
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, Failed, FailureKind
-from napari_ctvqa.runners.server import ServerWay
 from napari_ctvqa.runners.server_keys import keep_key, key_of, variable_of
 from napari_ctvqa.runners.server_listing import models_of
 
@@ -21,14 +20,14 @@ LAST = event(finished("tool_calls"))
 def test_the_key_goes_into_the_header_of_each_request(monkeypatch):
     monkeypatch.setenv("NAPARI_CTVQA_API_KEY", f" {SECRET}\n")
     with serving(words("Left"), error(200, {"data": []})) as server:
-        events_of(ServerWay(server.url, "m"))
+        events_of(plain_way(server.url, "m"))
         models_of(server.url)
     assert [r.headers["authorization"] for r in server.received] == [f"Bearer {SECRET}"] * 2
 
 
 def test_without_a_key_none_is_sent():
     with serving(words("Left")) as server:
-        events_of(ServerWay(server.url, "m"))
+        events_of(plain_way(server.url, "m"))
     assert "authorization" not in server.received[0].headers
 
 
@@ -102,7 +101,7 @@ def test_the_key_is_in_no_event_no_log_and_no_file(monkeypatch, caplog, tmp_path
     ]
     said = []
     with serving(*replies) as server:
-        way = ServerWay(server.url, "m")
+        way = plain_way(server.url, "m")
         for _ in replies:
             said += events_of(way)
         said += [way, vars(way), key_of("127.0.0.1")]
@@ -117,7 +116,7 @@ def test_the_key_is_in_no_event_no_log_and_no_file(monkeypatch, caplog, tmp_path
 def test_a_key_that_cannot_be_one_is_named_by_its_place(monkeypatch, secret):
     monkeypatch.setenv("NAPARI_CTVQA_API_KEY", secret)
     with serving(words("Left")) as server:
-        (failed,) = events_of(ServerWay(server.url, "m"))
+        (failed,) = events_of(plain_way(server.url, "m"))
         assert server.received == []
     assert isinstance(failed, Failed)
     assert failed.kind is FailureKind.AUTH
@@ -128,6 +127,6 @@ def test_a_key_that_cannot_be_one_is_named_by_its_place(monkeypatch, secret):
 def test_a_placeholder_is_sent_and_is_an_ordinary_word(monkeypatch):
     monkeypatch.setenv("NAPARI_CTVQA_API_KEY", "EMPTY")
     with serving(words("The bladder is EMPTY.")) as server:
-        assert events_of(ServerWay(server.url, "m"), question())[-1] == Done(
+        assert events_of(plain_way(server.url, "m"), question())[-1] == Done(
             "The bladder is EMPTY."
         )
