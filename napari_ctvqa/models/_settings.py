@@ -41,6 +41,8 @@ class Feeding:
         Side of the square that a picture is brought to; None keeps the voxels.
     fit
         ``pad`` keeps the proportions and fills up with the lowest grey, ``stretch`` does not.
+    with_tools
+        Whether an agent asks: tools are offered beside the question.
     """
 
     plane: str
@@ -54,6 +56,7 @@ class Feeding:
     windows_hu: tuple[tuple[float, float], ...]
     prompt: str
     system: str
+    with_tools: bool
     sampling: Sampling
 
 
@@ -87,6 +90,7 @@ def feeding(preset: Preset, settings: Mapping[str, Any]) -> Feeding:
         windows_hu=given["windows_hu"] or preset.windows_hu,
         prompt=given["prompt"] or str(preset.facts.get("prompt", "auto")),
         system=_or(given["system"], preset.system),
+        with_tools=bool(given["with_tools"]),
         sampling=replace(preset.sampling, **drawn),
     )
 
@@ -142,6 +146,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of names")
@@ -179,6 +189,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "windows_hu": _windows,
     "prompt": _one_of(PROMPTS),
     "system": _text,
+    "with_tools": _truth,
 }
 _SAMPLING_READERS: Mapping[str, Callable[[Any], Any]] = {
     "max_new_tokens": _whole(1, 100_000),

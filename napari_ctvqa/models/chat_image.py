@@ -64,7 +64,8 @@ class ChatImage:
 
         ``settings`` may hold what ``_settings.Feeding`` names: ``plane``, ``sampling_of_slices``,
         ``max_slices`` (0: no picture), ``slices``, ``structures``, ``order``, ``size_px``,
-        ``fit``, ``windows_hu``, ``prompt``, ``system`` and the values of ``Sampling``.
+        ``fit``, ``windows_hu``, ``prompt``, ``system``, ``with_tools`` (an agent asks) and the
+        values of ``Sampling``.
 
         Raises
         ------

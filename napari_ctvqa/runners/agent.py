@@ -35,9 +35,9 @@ MAX_CALLS = 8
 MAX_REPAIRS = 3
 """Texts of one question in which malformed calls are mended, or complained of."""
 _MAX_RESULT = 50_000
-_IN_TEXT = frozenset({"json", "none"})
+_IN_TEXT = frozenset({"json"})
 """Dialects whose chat templates know no tools: they are described in the system prompt."""
-_AS_USER = frozenset({"json", "none", "meissa"})
+_AS_USER = frozenset({"json", "meissa"})
 """Dialects whose results come as a user turn."""
 _CALL_TAG = "<tool_call>"
 

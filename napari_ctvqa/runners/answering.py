@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DIRECT, AGENT = "direct", "agent"
 MODES = (DIRECT, AGENT)
+NO_DIALECT = "none"
 MAX_STEPS = 5
 """DeepTumorVQA's: an agent's turns, the last without tools."""
 _VERSIONS = ("torch", "transformers", "dtype", "device")
@@ -84,7 +85,10 @@ class ModelAnswerer:
         if mode == AGENT and kit_of is None:
             raise ValueError("an agent needs a kit")
         self.name, self.title = name, title
-        self.family, self.preset, self.way = family, preset, way
+        self.family, self.way = family, way
+        self.borrowed = mode == AGENT and preset.dialect == NO_DIALECT
+        """Whether calls are read as JSON, as the model knows no tool calls of its own."""
+        self.preset = replace(preset, dialect="json") if self.borrowed else preset
         self.mode, self.kit, self.kit_of = mode, kit if mode == AGENT else "", kit_of
         self.kit_from = kit_from
         self.settings, self.max_steps, self.seed = settings, max_steps, seed
@@ -202,6 +206,10 @@ class ModelAnswerer:
             When the case cannot be shown to the model, or its kit has nothing to stand on.
         """
         settings = dict(self.settings)
+        if self.mode == AGENT:
+            settings["with_tools"] = True
+        if self.borrowed:
+            facts.note("the model knows no tool calls: they are described, and read as JSON")
         prepared = self.family.prepare(self.preset, question, case, answer_format, settings)
         prepared = replace(prepared, ask=self._seeded(prepared.ask))
         for note in prepared.notes:

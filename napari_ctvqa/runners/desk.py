@@ -138,10 +138,15 @@ def rescored(
         yield ScoredRun(run, opened.benchmark.scores(opened.questions, run, answer_format))
 
 
-def has_wanted(question: Question, case: Case) -> bool:
-    """Return whether every mask that the question needs has been read, and sides are checked."""
+def has_wanted(question: Question, case: Case, answerer: Answerer | None = None) -> bool:
+    """Return whether every mask that the question needs has been read, and sides are checked.
+
+    An agent may ask its tools for any structure: it needs all masks.
+    """
     if case.complete:
         return True
+    if getattr(answerer, "all_masks", False):
+        return False
     return case.sides_checked and all(name in case.masks for name in wanted_structures(question))
 
 

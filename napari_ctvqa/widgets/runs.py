@@ -68,7 +68,7 @@ class Runs:
     def ask_current(self, answerer: Any) -> None:
         """Let an answerer answer the current question; a problem is shown, nothing is raised."""
         question, case = self.session.question, self.session.case
-        if question is None or case is None or not has_wanted(question, case):
+        if question is None or case is None or not has_wanted(question, case, answerer):
             report(
                 self.session,
                 CtvqaError(

@@ -14,6 +14,7 @@ from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.events import CallMade, CallReturned, Failed, FailureKind, Sent
 from napari_ctvqa.core.records import AnswerFormat, Prediction, ToolCall, ToolResult, Turn
 from napari_ctvqa.evidence.kits import kit_for
+from napari_ctvqa.extensions import families
 from napari_ctvqa.io.pictures import read_png
 from napari_ctvqa.io.png import grey_png
 from napari_ctvqa.runners import agent
@@ -330,3 +331,39 @@ def test_pictures_go_in_with_the_question():
     told(answerer)
     assert all(isinstance(p, Picture) for p in answerer.way.asks[0].pictures)
     assert len(answerer.way.asks[0].pictures) == 2
+
+
+# ----------------------------------------------------------------- the family that is really used
+
+QWEN3_CODER = (
+    "<tool_call>\n<function=segment_organ>\n<parameter=target>\nliver\n</parameter>\n"
+    "</function>\n</tool_call>"
+)
+SPOKEN = {
+    "qwen3-vl": (SEGMENT, "B"),
+    "qwen3.5": (QWEN3_CODER, "B"),
+    "meissa": (f"<think>First the liver.</think>{SEGMENT}", "<think>So.</think>[FINAL] B"),
+    "medgemma-1.5": ('{"name": "segment_organ", "arguments": {"target": "liver"}}', "B"),
+    "toy": (SEGMENT, "B"),
+    "llava-onevision": ('{"name": "segment_organ", "arguments": {"target": "liver"}}', "B"),
+}
+
+
+@pytest.mark.parametrize("preset", sorted(SPOKEN))
+def test_every_dialect_calls_the_tool_and_answers(preset):
+    family = families()["chat-image"]
+    way = ScriptedWay(*SPOKEN[preset])
+    kit_of = lambda shown: kit_for("oracle", shown)  # noqa: E731
+    chosen = family.presets[preset]
+    settings = {"max_slices": 2}
+    answerer = ModelAnswerer(
+        "m", "M", family, chosen, way, mode=AGENT, kit="oracle", kit_of=kit_of, settings=settings
+    )
+    last = told(answerer)[-1]
+    assert not last.failed, last.record
+    assert [t.call.name for t in last.trace.turns if t.call] == ["segment_organ"]
+    assert last.raw_text.strip().endswith("B") and len(way.asks[0].pictures) == 2
+    if preset == "meissa":
+        assert "<think>" not in last.raw_text
+    borrowed = "knows no tool calls" in last.record["note"]
+    assert borrowed == (preset == "llava-onevision")
