@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
     from napari_ctvqa.core.errors import CtvqaError
     from napari_ctvqa.core.live import LiveRun
@@ -75,6 +75,10 @@ class MaskFocus:
     file_slice: int | None
     """0-based, along the file's own axis; None where the picture is resampled (sheared CT)."""
     origin: str = ""
+    mask: Mask | None = None
+    """What stands out, where it is no mask of the case but several of them together."""
+    members: tuple[str, ...] = ()
+    """The structures that it is made of."""
 
 
 class Wishes:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from napari_ctvqa.core.names import canonical
-from napari_ctvqa.core.regions import focus_slice, slices_of
+from napari_ctvqa.core.regions import focus_slice, slices_of, union
+from napari_ctvqa.core.selections import selection
 from napari_ctvqa.core.session import MaskFocus
+from napari_ctvqa.core.targets import resolve
 
 if TYPE_CHECKING:
-    from napari_ctvqa.core.cases import Mask
+    from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceStep
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.widgets.layers import CaseLayers
@@ -29,6 +33,9 @@ class Focus:
     def __init__(self, session: Session, layers: CaseLayers) -> None:
         self.session, self.layers = session, layers
         self._pending: str | None = None
+        self._together: WeakKeyDictionary[Case, dict[str, tuple[Mask, tuple[str, ...]] | None]] = (
+            WeakKeyDictionary()
+        )
 
     def chains_arrived(self) -> None:
         """Show the first difference that was asked for before the chains were known."""
@@ -88,19 +95,44 @@ class Focus:
         case = self.session.case
         if case is None:
             return None
+        several = self._several(case, step.target)
+        if several is not None:
+            return several[0]
         mask = case.masks.get(step.mask) or case.masks.get(canonical(step.target))
         return None if mask is None or mask.region.empty else mask
+
+    def _several(self, case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
+        """Return the masks that are a target together as one, and their structures.
+
+        None for a target that one mask is, or of which only some components are meant.
+        """
+        known = self._together.setdefault(case, {})
+        if target not in known:
+            known[target] = _united(case, target)
+        return known[target]
 
     def _focus(self, mask: Mask, display_slice: int, step: EvidenceStep | None) -> None:
         found = mask.region.grid.file_slice(0, display_slice)
         file_slice = None if found is None else found[1]
-        focus = MaskFocus(mask.structure, display_slice, file_slice, origin=mask.source.value)
+        case = self.session.case
+        several = self._several(case, mask.name) if case is not None else None
+        members = several[1] if several is not None and several[0] is mask else ()
+        focus = MaskFocus(
+            mask.structure,
+            display_slice,
+            file_slice,
+            mask.source.value,
+            mask if members else None,
+            members,
+        )
         self.session.update(focus=focus, focused_step=step)
 
     def mask_slice(self, step: int) -> None:
         """Go to the next or previous slice that holds voxels of the focused mask."""
         case, focus = self.session.case, self.session.focus
-        mask = case.masks.get(focus.structure) if case is not None and focus is not None else None
+        if case is None or focus is None:
+            return
+        mask = focus.mask or case.masks.get(focus.structure)
         if mask is None:
             return
         slices = slices_of(mask.region)
@@ -112,3 +144,15 @@ class Focus:
     def back(self) -> None:
         """Return to where the reader was before the first focus."""
         self.session.update(focus=None, focused_step=None)
+
+
+def _united(case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
+    if not target or not selection(target).whole:
+        return None
+    found = resolve(case, target)
+    filled = [mask for mask in found.masks if not mask.region.empty]
+    if found.missing or len(filled) < 2:
+        return None
+    region = union([mask.region for mask in filled])
+    one = replace(filled[0], name=target, structure=target, region=region, own_region=region)
+    return one, tuple(mask.structure for mask in filled)

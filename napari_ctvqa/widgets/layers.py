@@ -302,7 +302,9 @@ class CaseLayers:
             return found
         name, colour = data.table[1]
         here = Drawn(name, colour, int(self._counts(data)[1:].sum()), data.look, focused=True)
-        return [here, *(drawn for drawn in found if drawn.structure != name)]
+        focus = self.session.focus
+        told = {name, *(focus.members if focus is not None else ())}
+        return [here, *(drawn for drawn in found if drawn.structure not in told)]
 
     def _counts(self, data: StyledLabels) -> npt.NDArray[np.intp]:
         """Return how many voxels of each value the current slice (3-D: the array) holds."""
@@ -397,7 +399,9 @@ class CaseLayers:
 
     def _highlight_focus(self) -> None:
         focus, case = self.session.focus, self._case
-        mask = None if focus is None or case is None else case.masks.get(focus.structure)
+        mask = None
+        if focus is not None and case is not None:
+            mask = focus.mask or case.masks.get(focus.structure)
         if mask is not self.focused and case is not None:
             self.highlight(mask)
 

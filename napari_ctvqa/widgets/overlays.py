@@ -25,6 +25,7 @@ from napari_ctvqa.core.view_text import (
     zoom_text,
 )
 from napari_ctvqa.core.windows import width_level
+from napari_ctvqa.evidence.chains import wanted_structures
 from napari_ctvqa.widgets.directions import NO_LETTERS, EdgeLetters, edge_letters
 from napari_ctvqa.widgets.notes_view import LegendRow, Notes, NotesView
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from qtpy.QtWidgets import QMainWindow, QWidget
 
     from napari_ctvqa.core.cases import GeometryWarning
-    from napari_ctvqa.widgets.layers import CaseLayers
+    from napari_ctvqa.core.records import Question
+    from napari_ctvqa.widgets.layers import CaseLayers, Drawn
 
 _EDGES = {
     "left": "middle_left",
@@ -82,6 +84,8 @@ class Overlays(QObject):
         self._legend_timer = QTimer(self, singleShot=True, interval=_LEGEND_DELAY_MS)
         self._legend_timer.timeout.connect(self._update_legend)
         self._legend: tuple[tuple[LegendRow, ...], int] = ((), 0)
+        self._question: Question | None = None
+        self._wanted: tuple[str, ...] = ()
         for edge, marker in self._markers.items():
             viewer.canvas.overlays[f"ctvqa_{edge}"] = marker
         dims, camera = viewer.dims, viewer.scene.camera
@@ -94,6 +98,8 @@ class Overlays(QObject):
             (camera.events.zoom, self._on_slice),
             (layers.changed, self.refresh),
             (layers.session.case_changed, self._show_notes),
+            (layers.session.question_changed, self._look_legend_up),
+            (layers.session.chains_changed, self._look_legend_up),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -165,17 +171,37 @@ class Overlays(QObject):
 
     def _on_slice(self) -> None:
         """Repaint the text now; look the legend up when the reader rests."""
-        self._legend_timer.start()
+        self._look_legend_up()
         self._show_notes()
+
+    def _look_legend_up(self) -> None:
+        self._legend_timer.start()
 
     def _update_legend(self) -> None:
         self._legend_timer.stop()
-        drawn = self.layers.drawn_here()
+        drawn = asked_first(self.layers.drawn_here(), self._asked())
         rows = tuple(
             LegendRow(label(d.structure), d.colour, d.look, d.focused) for d in drawn[:_LEGEND_ROWS]
         )
         self._legend = (rows, len(drawn) - len(rows))
         self._show_notes()
+
+    def _asked(self) -> tuple[str, ...]:
+        """Return the structures that question and shown evidence are about, most needed first.
+
+        The reference's own steps only where it is revealed.
+        """
+        session = self.layers.session
+        question = session.question
+        if question is None:
+            return ()
+        if question is not self._question:
+            self._question, self._wanted = question, wanted_structures(question)
+        chains = list(session.model_chains.values())
+        if session.revealed and session.reference_chain is not None:
+            chains.insert(0, session.reference_chain)
+        steps = [step.mask for chain in chains for step in chain.steps if step.mask]
+        return (*self._wanted, *steps)
 
     def _show_notes(self) -> None:
         case, grid, layer = self.layers.case, self.layers.grid, self.layers.layer("CT")
@@ -212,6 +238,12 @@ class Overlays(QObject):
                 hidden_rows=more,
             )
         )
+
+
+def asked_first(drawn: Sequence[Drawn], asked: Sequence[str]) -> list[Drawn]:
+    """Return what is drawn with the focused one first, then what is asked about, then by size."""
+    place = {structure: n for n, structure in reversed(list(enumerate(asked)))}
+    return sorted(drawn, key=lambda d: (not d.focused, place.get(d.structure, len(asked))))
 
 
 def canvas_of(window: QMainWindow) -> QWidget:

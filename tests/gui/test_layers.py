@@ -16,14 +16,18 @@ from view_cases import (
     mask_of,
     on_canvas,
     phantom_case,
+    phantom_hu_ras,
+    phantom_masks_ras,
     picture,
     stored,
     whole,
 )
 
 from napari_ctvqa.core.cases import Source
+from napari_ctvqa.core.chains import EvidenceStep, StepKind
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.session import MaskFocus, Session
+from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.layers import CaseLayers
 
 PLANES = ("axial", "coronal", "sagittal")
@@ -205,6 +209,30 @@ def test_focus_goes_to_its_slice_and_back_returns(session, layers):
     session.update(focus=None)
     assert layers.place == before
     assert layers.focused is None
+
+
+def test_a_step_on_both_kidneys_makes_both_stand_out(viewer, session, layers):
+    made = phantom_masks_ras()
+    masks = {"kidney_left": made["rod"], "kidney_right": made["ball"], "liver": made["cube"]}
+    order, flips = (0, 1, 2), (True, True, False)
+    hu, affine = stored(phantom_hu_ras(), order, flips)
+    case = case_of(hu, affine, {n: stored(m, order, flips)[0] for n, m in masks.items()})
+    focus = Focus(session, layers)
+    session.update(case=case)
+    focus.step(EvidenceStep(StepKind.MEASURE, "kidney", "volume_cm3", 9.0, mask="kidney_left"))
+    assert session.focus.members == ("kidney_left", "kidney_right")
+    both = whole(case.masks["kidney_left"]) | whole(case.masks["kidney_right"])
+    assert (whole(layers.focused) == both).all()
+    layers.go_to(0, 3)  # where both have voxels
+    shown = on_canvas(viewer, both, layers.grid, settled_size(viewer))
+    assert iou(highlight_pixels(picture(viewer)), shown) > 0.9
+    assert [d.structure for d in layers.drawn_here()] == ["kidney"]
+    focus.mask_slice(1)
+    assert session.focus.members, "the next slice of both, not of one"
+    focus.step(EvidenceStep(StepKind.MEASURE, "kidney_left", "volume_cm3", 9.0, mask="kidney_left"))
+    assert layers.focused is case.masks["kidney_left"]
+    focus.step(EvidenceStep(StepKind.SEGMENT, "largest kidney", mask="kidney_left"))
+    assert layers.focused is case.masks["kidney_left"]
 
 
 def test_the_other_planes_run_through_the_focused_mask(session, layers):

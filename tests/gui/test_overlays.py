@@ -3,10 +3,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from panel_sessions import question
 from qtpy.QtWidgets import QApplication, QLabel
 from view_cases import case_of, go_through, phantom_case, picture, stored
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
+from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.geometry import FileSpace, grid_of_file
 from napari_ctvqa.core.session import CaseState, MaskFocus, Session
@@ -382,6 +384,30 @@ def test_legend_counts_what_it_has_no_room_for(session, layers, overlays):
     session.update(case=case_of(*stored(np.zeros(shape, np.int16), (0, 1, 2), (False,) * 3), masks))
     assert len(overlays.view.notes.legend) + overlays.view.notes.hidden_rows == 12
     assert overlays.view.notes.hidden_rows == 4
+
+
+def test_legend_begins_with_what_the_question_is_about(session, layers, overlays, qtbot):
+    shape = (40, 10, 3)
+    masks = {f"m{n}": np.zeros(shape, bool) for n in range(12)}
+    masks["spleen"] = np.zeros(shape, bool)
+    for n, mask in enumerate(masks.values()):
+        mask[n * 3 : n * 3 + 2] = True
+    masks["spleen"][:, 5:] = False  # the smallest
+    session.update(case=case_of(*stored(np.zeros(shape, np.int16), (0, 1, 2), (False,) * 3), masks))
+    assert "spleen" not in [row.text for row in overlays.view.notes.legend]
+    asked = question(subtype="organ volume measurement", text="How large is the spleen?")
+    session.update(question=asked)
+    qtbot.waitUntil(lambda: overlays.view.notes.legend[0].text == "spleen")
+    assert overlays.view.notes.hidden_rows == 5
+    step = EvidenceStep(StepKind.SEGMENT, "m11", mask="m11")
+    session.update(model_chains={"m": EvidenceChain(asked.id, "m", (step,))})
+    qtbot.waitUntil(lambda: overlays.view.notes.legend[1].text == "m11")
+    hidden = EvidenceStep(StepKind.SEGMENT, "m10", mask="m10")
+    session.update(reference_chain=EvidenceChain(asked.id, "reference", (hidden,)))
+    qtbot.waitUntil(lambda: overlays.view.notes.legend[1].text == "m10")
+    session.update(hide_reference=True, model_chains={})
+    overlays.refresh()
+    assert [row.text for row in overlays.view.notes.legend][:2] == ["spleen", "m0"]
 
 
 def test_losing_all_layers_in_3d_breaks_nothing(viewer, session, layers, overlays):
