@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from napari_ctvqa import __version__
-from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.errors import CtvqaError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(args.run(args))
     except CtvqaError as error:
         report(error, as_json=as_json)
-        return FAILED
+        return USAGE if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE

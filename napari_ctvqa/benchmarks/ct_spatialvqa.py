@@ -24,6 +24,7 @@ from napari_ctvqa.benchmarks._spatial_scores import (
     without_jury,
 )
 from napari_ctvqa.benchmarks._text_metrics import text_metrics
+from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.scoring import failures
 from napari_ctvqa.io.case_files import find_in_roots
 from napari_ctvqa.io.json_files import files_in, is_folder
@@ -31,7 +32,7 @@ from napari_ctvqa.io.json_files import files_in, is_folder
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import CaseFiles
     from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score
+    from napari_ctvqa.core.records import Prediction, Question, Run, Score
 
 _PREDICTION_PLACES = ("benchmarking/reports/predictions", "reports/predictions", "predictions")
 
@@ -42,6 +43,11 @@ class CTSpatialVQA:
     name = "ct_spatialvqa"
     title = "CT-SpatialVQA"
     score_titles = ("Jury as published", "Jury aligned by content")
+    score_note = (
+        "The published jury pairs verdicts with answers by their position in the files, which "
+        "does not always fit; aligned by content, each counts for the question that it quotes."
+    )
+    only_format = AnswerFormat.FREEFORM
 
     # ----------------------------------------------------------------------------- recognising
 

@@ -12,6 +12,8 @@ from napari_ctvqa.cli import one_line
 _SHOWN_EVERY_S = 0.2
 _LEAST_WORDS = 10
 """Fewer characters of a model's words say nothing."""
+_TOLD_EVERY_S = 10.0
+"""Where stderr is no terminal: a log wants few lines, and yet to know that there is life."""
 
 
 class Progress(Protocol):
@@ -30,25 +32,34 @@ class Progress(Protocol):
 
 
 class ProgressLine:
-    """One line on stderr, rewritten now and then; nothing where stderr is no terminal."""
+    """One line on stderr, rewritten now and then; a line of its own now and then in a log."""
 
     def __init__(self) -> None:
         self._seen = sys.stderr.isatty()
-        self._shown_at = 0.0
+        self._shown_at = 0.0 if self._seen else time.monotonic()
 
     def __enter__(self) -> Self:
         return self
 
     def show(self, progress: Progress) -> None:
         """Show where it is, not faster than eyes can follow."""
-        if self._seen and time.monotonic() - self._shown_at >= _SHOWN_EVERY_S:
-            self._shown_at = time.monotonic()
-            sys.stderr.write(f"\r\x1b[K{progress_line(progress)}")
-            sys.stderr.flush()
+        every = _SHOWN_EVERY_S if self._seen else _TOLD_EVERY_S
+        if time.monotonic() - self._shown_at < every:
+            return
+        self._shown_at = time.monotonic()
+        line = progress_line(progress)
+        sys.stderr.write(f"\r\x1b[K{line}" if self._seen else f"napari-ctvqa: {line}\n")
+        sys.stderr.flush()
 
     def __exit__(self, *_: object) -> None:
         if self._seen:
             sys.stderr.write("\r\x1b[K")
+
+
+def tell(sentence: str) -> None:
+    """Say on stderr what is being done that takes a while, also where that is no terminal."""
+    sys.stderr.write(f"napari-ctvqa: {sentence}\n")
+    sys.stderr.flush()
 
 
 def progress_line(progress: Progress) -> str:

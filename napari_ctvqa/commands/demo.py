@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.commands import _window
+from napari_ctvqa.commands._progress import tell
 
 if TYPE_CHECKING:
     import argparse
@@ -38,8 +40,14 @@ class DemoCommand:
             if not _window.has_display():
                 return _window.on_virtual_display(args)
         _window.check_window()
+        if not demo.is_made():
+            tell("making the demo case, once; some seconds")
+        folder = demo.ensure_demo()
+        sys.stdout.write(f"demo: {folder}\n")
+        sys.stdout.flush()
+        tell("opening it; other commands take that folder as PATH")
         return _window.open_window(
-            demo.ensure_demo(),
+            folder,
             question_id=args.question or demo.FIRST_QUESTION,
             first_model=demo.FIRST_MODEL,
             screenshot=args.out,

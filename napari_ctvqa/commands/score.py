@@ -16,12 +16,13 @@ from napari_ctvqa.commands._questions import (
     report_problems,
     warn,
 )
-from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.core.errors import InputFileError, UsageError
 from napari_ctvqa.core.records import AnswerFormat
 
 if TYPE_CHECKING:
     import argparse
 
+    from napari_ctvqa.core.ports import Benchmark
     from napari_ctvqa.core.records import Run
 
 _SHOWN_IDS = 10
@@ -39,8 +40,9 @@ class ScoreCommand:
         add_path_arguments(parser)
         parser.add_argument("results", type=Path, metavar="RESULTS", help="result file")
         parser.add_argument(
-            "--format", choices=[f.value for f in AnswerFormat], required=True,
-            help="how the answers were asked for; a result file does not say",
+            "--format", choices=[f.value for f in AnswerFormat],
+            help="how the answers were asked for, where a result file does not say; not for "
+            "CT-SpatialVQA, which has one way to ask",
         )  # fmt: skip
         parser.add_argument(
             "--judges", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
@@ -60,7 +62,7 @@ class ScoreCommand:
                 f"has no answer to a question of {args.path}.",
                 hint="Give the results that belong to these questions.",
             )
-        answer_format = AnswerFormat(args.format)
+        answer_format = _format(args.format, benchmark, run, args.results)
         metrics = benchmark.metrics(questions, run, answer_format, judges=args.judges)
         warn((*run.notes, *_unlike_recorded(run, metrics, answer_format)))
         if args.json:
@@ -71,6 +73,26 @@ class ScoreCommand:
             for line in text_lines(metrics):
                 sys.stdout.write(line + "\n")
         return report_problems(questions)
+
+
+def _format(asked: str | None, benchmark: Benchmark, run: Run, path: Path) -> AnswerFormat:
+    """Return the format to score as: the one asked for, the benchmark's only one, the file's own.
+
+    Raises
+    ------
+    UsageError
+        Where nothing says it.
+    """
+    if asked is not None:
+        return AnswerFormat(asked)
+    only: AnswerFormat | None = getattr(benchmark, "only_format", None)
+    found = only or run.answer_format
+    if found is None:
+        raise UsageError(
+            f"{path} does not say whether its answers are multiple choice or free form.",
+            hint="Add --format mc or --format freeform.",
+        )
+    return found
 
 
 def _unlike_recorded(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.commands import _window
+from napari_ctvqa.commands._progress import tell
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +36,8 @@ class ShotCommand:
         _window.check_folder_of(args.out)
         if not _window.has_display():
             return _window.on_virtual_display(args)
+        if args.path.exists():
+            tell(f"opening {args.path} for the picture")
         return _window.open_window(
             args.path,
             benchmark=args.benchmark,

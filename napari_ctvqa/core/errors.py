@@ -30,6 +30,12 @@ class CtvqaError(Exception):
         return f"{self.message} {self.hint}".strip()
 
 
+class UsageError(CtvqaError):
+    """A call that lacks what it needs, found out only when its files were looked at."""
+
+    code = "usage"
+
+
 class InputFileError(CtvqaError):
     """A file that cannot be used: unreadable, truncated, of the wrong kind."""
 

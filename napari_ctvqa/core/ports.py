@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 class Benchmark(Protocol):
     """A set of questions with its own files, rules and scoring.
 
-    Two attributes may be left out: ``generic`` (true for a benchmark that gives way to any other
-    that recognises a file by its own keys) and ``score_titles`` (what its official score and ours
-    are called, where that is not reading a text).
+    These attributes may be left out: ``generic`` (true for a benchmark that gives way to any other
+    that recognises a file by its own keys), ``score_titles`` (what its official score and ours
+    are called, where that is not reading a text), ``score_note`` (what sets the two apart, where
+    they differ, in a sentence for people) and ``only_format`` (the AnswerFormat of a benchmark
+    that knows one way to ask).
     """
 
     name: str

@@ -20,3 +20,10 @@ def ensure_demo(folder: Path | None = None) -> Path:
     from napari_ctvqa.demo.build import ensure_demo as ensure
 
     return ensure(folder)
+
+
+def is_made(folder: Path | None = None) -> bool:
+    """Return whether the demo of this version lies there already."""
+    from napari_ctvqa.demo.build import is_made as made
+
+    return made(folder)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from napari_ctvqa.demo.canvas import Canvas
 
 _MARKER = "demo.json"
+_OUR_NAME = re.compile(r"demo-[0-9a-f]{12}")
 _ABANDONED_S = 3600.0
+_UNUSED_S = 86400.0
 _CASES_AT_ONCE = 2
 """NumPy and zlib let other threads run while they work, so two cases keep two cores busy."""
 
@@ -52,16 +56,24 @@ def ensure_demo(folder: Path | None = None) -> Path:
     parent = folder if folder is not None else _cache_folder()
     root = parent / f"demo-{version()}"
     if _whole(root):
+        _touch(root)
         return root
     try:
         parent.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(parent)
-        return _generate(parent, root)
+        made = _generate(parent, root)
     except OSError as error:
         raise CtvqaError(
             f"The demo cannot be written to {parent}: {error.strerror or error}.",
             hint="Free some space, or name another folder in NAPARI_CTVQA_CACHE.",
         ) from error
+    _clear_older(parent, made)
+    return made
+
+
+def is_made(folder: Path | None = None) -> bool:
+    """Return whether the demo of this version is there, whole."""
+    return _whole((folder if folder is not None else _cache_folder()) / f"demo-{version()}")
 
 
 def version() -> str:
@@ -92,6 +104,24 @@ def _clear_abandoned(parent: Path) -> None:
     for path in parent.glob(".demo-*.partial"):
         if time.time() - path.stat().st_mtime > _ABANDONED_S:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _clear_older(parent: Path, made: Path) -> None:
+    """Remove the demos of other versions that nobody has opened for a day.
+
+    Only folders of our name that hold our marker; what cannot be removed is left.
+    """
+    for path in parent.glob("demo-*"):
+        marker = path / _MARKER
+        ours = _OUR_NAME.fullmatch(path.name) and marker.is_file() and not path.is_symlink()
+        if ours and path != made and time.time() - marker.stat().st_mtime > _UNUSED_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _touch(root: Path) -> None:
+    """Note that the demo is in use; a folder that cannot be written to is not noted."""
+    with suppress(OSError):
+        os.utime(root / _MARKER)
 
 
 def _generate(parent: Path, root: Path) -> Path:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     )
 
 MAX_OPTIONS = 26
+BESIDE = 18
+"""Names of so many letters stand beside an option; longer ones on a line under it."""
 FAILED = "✗ The run failed here: this is no answer."
 NO_TEXT = "(empty: the model returned no text)"
 HIDDEN_SCORE = "The score is hidden until you reveal the reference."
@@ -54,6 +56,8 @@ class Answer:
     reference_chain: EvidenceChain | None = None
     chain: EvidenceChain | None = None
     """What the masks make of the stated reference and of this answer, once it is worked out."""
+    score_note: str = ""
+    """What sets the benchmark's two scores apart, where it is not reading a text."""
 
 
 class OptionList(QWidget):
@@ -110,14 +114,19 @@ class _OptionRow(QFrame):
         self._letter = Label(role="heading", wrap=False)
         self._text = Label()
         self._reference = Label(role="right", wrap=False)
-        self._choosers = Label(role="heading")
-        layout = QHBoxLayout(self)
+        self._choosers = Label(role="heading", wrap=False)
+        self._more_choosers = Label(role="heading")
+        row = QHBoxLayout()
+        row.setSpacing(GAP_PX)
+        row.addWidget(self._letter)
+        row.addWidget(self._text, 1)
+        row.addWidget(self._reference)
+        row.addWidget(self._choosers)
+        layout = QVBoxLayout(self)
         layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
-        layout.setSpacing(GAP_PX)
-        layout.addWidget(self._letter)
-        layout.addWidget(self._text, 3)
-        layout.addWidget(self._reference)
-        layout.addWidget(self._choosers, 2)
+        layout.setSpacing(0)
+        layout.addLayout(row)
+        layout.addWidget(self._more_choosers)
 
     def show_option(
         self, option: Option, choosers: Sequence[str], reference: str, role: str
@@ -128,13 +137,16 @@ class _OptionRow(QFrame):
         self._reference.show_role(role)
         self._reference.show_text(reference)
         names = ", ".join(one_line(name, 40) for name in choosers)
-        self._choosers.show_text(f"◂ {names}" if names else "")
+        beside = len(names) <= BESIDE
+        self._choosers.show_text(f"◂ {names}" if names and beside else "")
+        self._more_choosers.show_text("" if beside else f"▴ {names}")
         set_look(self, "card" if reference or choosers else "card-option")
         self.show()
 
     def forget(self) -> None:
         """Hold no text of an earlier question."""
-        for label in (self._letter, self._text, self._reference, self._choosers):
+        parts = (self._letter, self._text, self._reference, self._choosers, self._more_choosers)
+        for label in parts:
             label.show_text("")
         self.hide()
 
@@ -248,7 +260,8 @@ class AnswerBox(QFrame):
         outcome = score.shown if score.counted_though_failed else score.official
         self._official.show_score(answer.titles[0], outcome, credited, official)
         self._ours.show_score(answer.titles[1], score.ours, outcome_text(score.ours), ours)
-        self._why.show_text(disagreement(score, answer.prediction.raw_text, answer.titles))
+        why = disagreement(score, answer.prediction.raw_text, answer.titles, answer.score_note)
+        self._why.show_text(why)
         against = against_contradicted(score.shown, answer.reference_chain, answer.chain)
         self._against.show_text(against)
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QObject, Qt, QTimer
+from qtpy.QtCore import QObject, QSize, Qt, QTimer
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import (
     QApplication,
@@ -107,6 +107,7 @@ class App(QObject):
         }
         self.banner = ProblemBanner(self.session)
         self._player: QTimer | None = None
+        self._grown: tuple[QSize, QSize] | None = None
         self._size_px: tuple[int, ...] | None = tuple(viewer.window.geometry()[2:])
         self._add_docks(dock_questions)
         self.window: QMainWindow = self.panels["Evidence"].window()
@@ -274,7 +275,17 @@ class App(QObject):
         self.panels["Questions"].focus_search()
 
     def _toggle_napari_docks(self) -> None:
-        self.show_napari_docks(not any(d.isVisible() for d in self.napari_docks()))
+        shown = not any(d.isVisible() for d in self.napari_docks())
+        before = self.window.size()
+        self.show_napari_docks(shown)
+        if shown:  # the docks' least sizes may make the window grow
+            QTimer.singleShot(0, partial(self._remember_growth, before))
+        elif self._grown is not None and self.window.size() == self._grown[1]:
+            QTimer.singleShot(0, partial(self.window.resize, self._grown[0]))
+
+    def _remember_growth(self, before: QSize) -> None:
+        """Keep the size to go back to; a size that the reader chooses meanwhile stays."""
+        self._grown = (before, self.window.size())
 
     def choose_folder(self) -> None:
         """Ask for a case or benchmark folder and open it."""

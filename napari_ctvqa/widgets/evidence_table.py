@@ -15,10 +15,11 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
-from napari_ctvqa.core.names import label
+from napari_ctvqa.core.names import is_known, label
+from napari_ctvqa.core.selections import selection
 from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
 from napari_ctvqa.widgets.theme import set_look
-from napari_ctvqa.widgets.words import match_role, match_text, measure_words
+from napari_ctvqa.widgets.words import match_role, match_text, measure_words, source_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,20 +123,30 @@ def _match_line(row: AlignedStep) -> str:
 def _step_lines(step: EvidenceStep) -> tuple[str, ...]:
     """Return kind, target, value, assumed, error, caveats, origin: the lines of a card."""
     kind, measure = KIND_WORDS[step.kind], measure_words(step.measure)
-    value = number(step.value, "" if isinstance(step.value, str) else one_line(step.unit, 20))
+    value = _value(step)
     caveats = [f"⚠ {one_line(text, 120)}" for text in step.caveats[:SHOWN_CAVEATS]]
     more = len(step.caveats) - SHOWN_CAVEATS
     origin = [f"rule: {one_line(step.rule, 90)}"] if step.rule else []
-    origin += [f"source: {one_line(step.source, 90)}"] if step.source else []
+    origin += [f"source: {one_line(source_words(step.source), 90)}"] if step.source else []
     return (
-        f"{kind} · {measure}" if measure else kind,
-        one_line(label(step.target), 100),
+        f"{kind} · {measure}" if measure and step.measure != "voxels" else kind,
+        one_line(selection(step.target).label, 100),
         value or ("" if step.error else "no value"),
-        "≈ rule assumed" if step.assumed else "",
+        "≈ assumed" if step.assumed else "",
         f"✗ {one_line(step.error, 200)}" if step.error else "",
         "\n".join([*caveats, *([f"⚠ {more} more"] if more > 0 else [])]),
         "\n".join(origin),
     )
+
+
+def _value(step: EvidenceStep) -> str:
+    """Return a step's value for people: ``"1 lesion"``, ``"liver segment 7"``, ``"47"``."""
+    if isinstance(step.value, str):
+        parts = step.value.split("+")
+        known = bool(step.value) and all(is_known(part) for part in parts)
+        return one_line(", ".join(label(part) for part in parts)) if known else number(step.value)
+    unit = one_line(step.unit, 20)
+    return number(step.value, unit.removesuffix("s") if step.value == 1 else unit)
 
 
 def step_details(step: EvidenceStep) -> str:

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QApplication, QFrame, QHBoxLayout, QPushButton, QVBox
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.widgets.listening import Listening
-from napari_ctvqa.widgets.text import Label, visible
+from napari_ctvqa.widgets.text import ElidedLabel, Label, TextBox, visible
 from napari_ctvqa.widgets.theme import GAP_PX, Styling
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Shown:
 
 
 class ProblemBanner(QWidget):
-    """A strip with the newest problem, its hint, and a way to copy its details.
+    """A strip of two lines with the newest problem and its hint; the whole of it on demand.
 
     Never a dialog: problems of a fast queue pile up behind one strip, the same one twice is
     counted, and dismissing one shows the one before it.
@@ -71,9 +71,11 @@ class ProblemBanner(QWidget):
         super().__init__()
         self._session = session
         self._waiting: list[_Shown] = []
-        self._message = Label(role="heading")
-        self._hint = Label()
-        self._more = Label(role="small", selectable=False)
+        self._message = ElidedLabel(role="heading")
+        self._hint = ElidedLabel()
+        self._more = Label(role="small", selectable=False, wrap=False)
+        self._whole = TextBox("The whole problem", max_lines=8)
+        self._unfold = QPushButton("Details")
         self._copy = QPushButton("Copy details")
         self._dismiss = QPushButton("Dismiss")
         self._build()
@@ -88,19 +90,26 @@ class ProblemBanner(QWidget):
         strip = QFrame()
         strip.setProperty("ctvqa", "red")
         self._copy.setToolTip("Copy message, hint and traceback to the clipboard")
-        buttons = QHBoxLayout()
-        buttons.addWidget(self._more, 1)
-        buttons.addStretch(0)
-        buttons.addWidget(self._copy)
-        buttons.addWidget(self._dismiss)
+        self._unfold.setToolTip("Show the whole message")
+        self._unfold.setCheckable(True)
+        self._unfold.toggled.connect(self._whole.setVisible)
+        self._whole.hide()
+        lines = QVBoxLayout()
+        lines.setSpacing(0)
+        lines.addWidget(self._message)
+        lines.addWidget(self._hint)
+        row = QHBoxLayout()
+        row.addLayout(lines, 1)
+        for part in (self._more, self._unfold, self._copy, self._dismiss):
+            row.addWidget(part)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(strip)
         layout = QVBoxLayout(strip)
         layout.setSpacing(GAP_PX // 2)
-        layout.addWidget(self._message)
-        layout.addWidget(self._hint)
-        layout.addLayout(buttons)
+        layout.setContentsMargins(GAP_PX, GAP_PX // 2, GAP_PX, GAP_PX // 2)
+        layout.addLayout(row)
+        layout.addWidget(self._whole)
 
     def _add(self) -> None:
         error = self._session.problem
@@ -119,6 +128,7 @@ class ProblemBanner(QWidget):
         newest = self._waiting[-1]
         self._message.show_text(f"⚠ {newest.error.message}")
         self._hint.show_text(newest.error.hint)
+        self._whole.show_text("\n".join(filter(None, (newest.error.message, newest.error.hint))))
         notes = [f"happened {newest.times} times"] if newest.times > 1 else []
         earlier = len(self._waiting) - 1
         notes += [f"{earlier} earlier behind this one"] if earlier else []

@@ -11,7 +11,7 @@ from napari_ctvqa.core.ordering import MODEL_PREFIX
 from napari_ctvqa.core.questions import COLUMNS
 from napari_ctvqa.core.records import Outcome, Score
 from napari_ctvqa.widgets.text import LABEL_LIMIT, one_line, tooltip
-from napari_ctvqa.widgets.theme import GLYPHS, HIDDEN_GLYPH, WORDS, Theme
+from napari_ctvqa.widgets.theme import DIFFERS_GLYPH, GLYPHS, HIDDEN_GLYPH, WORDS, Theme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FRAME_COLUMNS = ("id", "stage", "subtype", "case", "text")
 assert set(FRAME_COLUMNS) == set(COLUMNS)
 HEADINGS = {"id": "id", "stage": "stage", "subtype": "subtype", "case": "case", "text": "question"}
-DIFFERS_GLYPH = "≠"
 COUNTED_FAILURE = "the run failed here, there is no answer; the official scorer gives credit for it"
 HIDDEN_WORDS = "hidden until the reference of this question is revealed"
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from qtpy.QtCore import QSize, Qt
-from qtpy.QtGui import QFontDatabase, QTextOption
+from qtpy.QtGui import QFontDatabase, QPainter, QPaintEvent, QTextOption
 from qtpy.QtWidgets import QApplication, QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
 LABEL_LIMIT = 2_000
@@ -145,6 +145,48 @@ class Label(QLabel):
         if self.property("ctvqa") != role:
             self.setProperty("ctvqa", role)
             repolish(self)
+
+
+class ElidedLabel(Label):
+    """One line that is cut with an ellipsis where it does not fit; its text stays whole."""
+
+    def __init__(self, text: object = "", *, role: str = "") -> None:
+        super().__init__(text, role=role, selectable=False, wrap=False)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    @property
+    def cut(self) -> bool:
+        """Return whether more is to be read than there is room for."""
+        return self._shown() != self._line()
+
+    def _line(self) -> str:
+        return " ".join(self.text().replace(_BREAK, "").split())
+
+    def _shown(self) -> str:
+        room = self.contentsRect().width()
+        elided: str = self.fontMetrics().elidedText(self._line(), Qt.TextElideMode.ElideRight, room)
+        return elided
+
+    def sizeHint(self) -> QSize:
+        """Return one line's height."""
+        return QSize(60, self.fontMetrics().lineSpacing() + 2)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a size that never widens a window."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint what fits, in the style sheet's colour."""
+        painter = QPainter(self)
+        self.style().drawItemText(
+            painter,
+            self.contentsRect(),
+            Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
+            self.palette(),
+            self.isEnabled(),
+            self._shown(),
+            self.foregroundRole(),
+        )
 
 
 class TextBox(QPlainTextEdit):

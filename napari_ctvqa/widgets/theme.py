@@ -34,6 +34,8 @@ WORDS = {
     Outcome.UNSCORED: "not scored",
 }
 HIDDEN_GLYPH = "·"
+DIFFERS_GLYPH = "≠"
+"""Stands between two scores that count an answer differently."""
 
 # Okabe-Ito: told apart with common colour vision deficiencies; lightness follows the ground.
 _GREEN, _VERMILION, _ORANGE, _SKY, _GREY = "#009E73", "#D55E00", "#E69F00", "#56B4E9", "#999999"
@@ -215,6 +217,7 @@ QFrame[ctvqa="card-missing"] {{ background: transparent; border: 1px dashed {bor
 QFrame[ctvqa="card-option"] {{ background: transparent; border: 0px; }}
 QPlainTextEdit {{ background: {card}; color: {text}; border: 1px solid {border};
     border-radius: 3px; }}
+QToolButton[ctvqa="menu"]::menu-indicator {{ image: none; width: 0px; }}
 QComboBox[ctvqa="facet"] {{ padding: 3px 2px 3px 5px; }}
 QComboBox[ctvqa="facet"]::drop-down {{ width: 16px; border: 0px; }}
 QComboBox[ctvqa="facet-used"] {{ padding: 3px 2px 3px 5px; border: 1px solid {accent}; }}

@@ -13,7 +13,7 @@ from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.core.rules import is_measure, measure_named
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.text import number, one_line
-from napari_ctvqa.widgets.theme import GLYPHS
+from napari_ctvqa.widgets.theme import DIFFERS_GLYPH, GLYPHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,8 +140,27 @@ def score_titles(benchmark: object) -> tuple[str, str]:
     return (titles[0], titles[1])
 
 
-def disagreement(score: Score, raw_text: str, titles: tuple[str, str] = TEXT_SCORES) -> str:
-    """Return in plain sentences how the two scores differ; empty where they do not."""
+def score_note(benchmark: object) -> str:
+    """Return what sets the two scores of a benchmark apart, empty for two readings of a text."""
+    return str(getattr(benchmark, "score_note", ""))
+
+
+def outcome_legend(benchmark: object) -> str:
+    """Return what the signs in the models' columns mean for a benchmark."""
+    titles = score_titles(benchmark)
+    apart = "read differently" if titles == TEXT_SCORES else f"{titles[0]} ≠ {titles[1]}"
+    words = {**{GLYPHS[o]: OUTCOME_WORDS[o] for o in Outcome}, DIFFERS_GLYPH: apart}
+    blank = "\N{NO-BREAK SPACE}"
+    return "   ".join(f"{sign}{blank}{word.replace(' ', blank)}" for sign, word in words.items())
+
+
+def disagreement(
+    score: Score, raw_text: str, titles: tuple[str, str] = TEXT_SCORES, note: str = ""
+) -> str:
+    """Return in plain sentences how the two scores differ; empty where they do not.
+
+    ``note`` says what sets the benchmark's two scores apart.
+    """
     if not score.disagrees:
         return ""
     official = one_line(score.official_reading, QUOTED) or "nothing"
@@ -154,7 +173,7 @@ def disagreement(score: Score, raw_text: str, titles: tuple[str, str] = TEXT_SCO
     if titles != TEXT_SCORES:
         return (
             f"⚠ {titles[0]}: {official}, {OUTCOME_WORDS[score.official]}. "
-            f"{titles[1]}: {ours}, {OUTCOME_WORDS[score.ours]}."
+            f"{titles[1]}: {ours}, {OUTCOME_WORDS[score.ours]}. {note}".strip()
         )
     quote = one_line(raw_text.strip(), QUOTED)
     if score.official is score.ours:
@@ -294,6 +313,14 @@ def measure_words(measure: str) -> str:
     return re.sub(r"\bhu\b", "HU", words)
 
 
+def source_words(source: str) -> str:
+    """Return where a step's number comes from, for people: a model's tool by its words."""
+    tool = source.removeprefix("tool ")
+    if tool == source or not re.fullmatch(r"\w{1,60}", tool):
+        return source
+    return f"the model's tool “{tool.replace('_', ' ')}”"
+
+
 def status_text(chain: EvidenceChain) -> str:
     """Return icon, word and reason of a chain's status, and what it was compared with.
 
@@ -305,14 +332,13 @@ def status_text(chain: EvidenceChain) -> str:
         return f"{icon} {word}{_COMPARED_WITH[MODEL].get(chain.status, '')}{reason}"
     others = ", ".join(f"{rule.name} ({rule.text})" for rule in chain.agreeing_rules)
     if chain.status is ChainStatus.DIFFERS and others:
-        return f"≈ {DIFFERS_BY_DEFAULT}, agrees by {others}{reason}"
+        return f"≈ stated reference: differs by the default rule, agrees by {others}{reason}"
     if chain.status is ChainStatus.DIFFERS:
         return f"{icon} {word} from the stated reference{reason}"
     return f"{icon} {word}{_COMPARED_WITH[REFERENCE].get(chain.status, '')}{reason}"
 
 
 REFERENCE, MODEL = "reference", "model"
-DIFFERS_BY_DEFAULT = "stated reference differs by the default rule"
 _COMPARED_WITH = {
     REFERENCE: {ChainStatus.AGREES: " with the stated reference"},
     MODEL: {

@@ -89,6 +89,15 @@ def test_the_axial_picture_is_wide_enough_and_napari_s_docks_are_hidden(app):
     assert all(d.isVisible() for d in app.napari_docks())
 
 
+def test_napari_s_docks_shown_and_hidden_leave_the_window_as_large_as_it_was(app, qtbot):
+    before = app.window.size()
+    for shown in (True, False, True, False):
+        press(app, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+        qtbot.wait(50)
+        assert any(d.isVisible() for d in app.napari_docks()) == shown
+    assert app.window.size() == before
+
+
 def test_page_down_and_up_go_through_the_questions(app):
     first = app.session.row
     press(app, Qt.Key.Key_PageDown)

@@ -79,8 +79,8 @@ def test_a_card_shows_all_that_makes_a_step_checkable(show):
         *("source: reference mask", "⚠ touches the border of the volume"),
     ):
         assert part in text
-    assert "≈ rule assumed" in shown_texts(_card(panel, 2, REFERENCE))
-    assert "≈ rule assumed" not in text
+    assert "≈ assumed" in shown_texts(_card(panel, 2, REFERENCE))
+    assert "≈ assumed" not in text
 
 
 def test_a_rows_match_is_told_by_sign_word_and_error(show):

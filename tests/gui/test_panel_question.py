@@ -440,3 +440,13 @@ def test_what_the_masks_say_comes_when_it_is_worked_out(show):
     late = contradicted()
     session.update(reference_chain=late.reference_chain, model_chains=late.model_chains)
     assert "⚠ Right against the stated reference" in shown_texts(panel)
+
+
+def test_the_choosers_of_an_option_never_stand_one_word_a_line(show):
+    both = {m: {FIRST_ID: score(Outcome.RIGHT, "C")} for m in ("m3d", "Meissa-4B-oracle")}
+    panel = show(opened(scores=both), width=420)
+    told = [
+        x for x in panel.findChildren(QLabel) if "m3d, Meissa" in x.text().replace("\u200b", "")
+    ]
+    assert len(told) == 1 and told[0].isVisibleTo(panel)
+    assert told[0].height() < 2 * told[0].fontMetrics().lineSpacing()

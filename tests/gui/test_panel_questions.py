@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from panel_sessions import listener as heard_from
 from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QCompleter, QFileDialog, QHeaderView, QPushButton
+from qtpy.QtWidgets import QApplication, QCompleter, QFileDialog, QHeaderView, QPushButton
 
 from napari_ctvqa.core.questions import QuestionSet
 from napari_ctvqa.core.records import Outcome, Score
@@ -506,3 +507,22 @@ def test_it_fits_a_narrow_dock(show):
     for button in panel.findChildren(QPushButton):
         if button.isVisible():
             assert button.width() >= button.minimumSizeHint().width()
+
+
+def test_a_long_count_is_never_cut(show):
+    panel = show(opened(60, rows=np.arange(60)), width=400)
+    panel._count.show_text("476,000 of 476,000 questions · at 123,456")
+    QApplication.processEvents()
+    needed = panel._count.heightForWidth(panel._count.width())
+    assert panel._count.height() >= needed
+
+
+def test_the_legend_says_what_the_sign_between_two_scores_means(show):
+    session = opened()
+    assert "≠\u00a0read\u00a0differently" in shown_texts(show(session))
+    titles = ("Jury as published", "Jury aligned")
+    titled = SimpleNamespace(score_titles=titles, score_note="By x.")
+    session.update(benchmark=titled)
+    panel = show(session)
+    assert "Jury\u00a0as\u00a0published\u00a0≠\u00a0Jury\u00a0aligned" in shown_texts(panel)
+    assert "By x." in panel._legend.toolTip()

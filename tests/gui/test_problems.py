@@ -104,3 +104,16 @@ def test_closing_lets_go_of_the_session(banner, session):
     before = len(session.problem_changed)
     banner.close()
     assert len(session.problem_changed) == before - 1
+
+
+def test_a_long_problem_takes_two_lines_until_its_details_are_asked_for(banner, session):
+    long = "the reason goes on " * 60
+    session.update(problem=CtvqaError(long, hint="Do this. " * 60))
+    banner.show()
+    banner.adjustSize()
+    line = banner.fontMetrics().lineSpacing()
+    low = banner.sizeHint().height()
+    assert low < 5 * line, "two lines, margins and a button's height"
+    next(b for b in banner.findChildren(QPushButton) if b.text() == "Details").click()
+    assert banner.sizeHint().height() > low + 3 * line
+    assert long.strip() in shown_texts(banner)

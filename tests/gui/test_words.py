@@ -129,7 +129,8 @@ def test_a_jury_is_not_called_a_person_that_reads():
     [
         ("volume_cm3", "volume"),
         ("mean_hu", "mean HU"),
-        ("largest_lesion_diameter_cm", "largest lesion diameter"),
+        ("largest_lesion_diameter_cm", "diameter of the largest lesion"),
+        ("some_other_cm", "some other"),
         ("", ""),
     ],
 )
@@ -141,10 +142,11 @@ def test_right_by_another_rule_is_a_status_line_of_its_own():
     radgpt = OtherRule("radgpt", "10 mm³ and more", "2 lesions", ChainStatus.AGREES)
     ours = OtherRule("other", "50 mm³ and more", "1 lesion", ChainStatus.DIFFERS)
     chain = EvidenceChain("q", "reference", status=ChainStatus.DIFFERS, reason="recomputed 3")
-    assert status_text(chain) == "✗ differs: recomputed 3"
+    assert status_text(chain) == "✗ differs from the stated reference: recomputed 3"
     assert status_role(chain) == "wrong"
     chain = replace(chain, other_rules=(ours, radgpt))
     assert status_text(chain) == (
-        "≈ differs by the default rule, agrees by radgpt (10 mm³ and more): recomputed 3"
+        "≈ stated reference: differs by the default rule, "
+        "agrees by radgpt (10 mm³ and more): recomputed 3"
     )
     assert status_role(chain) == "unread"

@@ -3,10 +3,12 @@
 import ast
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -180,6 +182,34 @@ def test_a_damaged_demo_is_made_again(tmp_path, monkeypatch) -> None:
     (root / "benchmark" / "test_qa.json").write_text("")
     assert demo.ensure_demo(tmp_path) == root
     assert (root / "benchmark" / "test_qa.json").read_text() == "{}"
+
+
+def test_a_new_demo_takes_the_place_of_those_that_nobody_opens_any_more(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(build, "_write", fake_content)
+    day_old = time.time() - 90_000
+    for name, marker, used_at in (
+        ("demo-0123456789ab", "demo.json", day_old),
+        ("demo-ba9876543210", "demo.json", time.time()),
+        ("demo-of-mine", "demo.json", day_old),
+        ("demo-0123456789ac", "other.json", day_old),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / marker).write_text("{}")
+        os.utime(tmp_path / name / marker, (used_at, used_at))
+    root = demo.ensure_demo(tmp_path)
+    kept = {"demo-ba9876543210", "demo-of-mine", "demo-0123456789ac", root.name}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_opening_a_demo_notes_that_it_is_in_use(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(build, "_write", fake_content)
+    root = demo.ensure_demo(tmp_path)
+    marker = root / "demo.json"
+    os.utime(marker, (0, 0))
+    assert demo.is_made(tmp_path) and demo.ensure_demo(tmp_path) == root
+    assert time.time() - marker.stat().st_mtime < 60
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch) -> None:

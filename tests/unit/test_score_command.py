@@ -89,12 +89,6 @@ def test_text_is_readable(questions, answers, capsys):
     assert "reading_disagrees (2): q1, q2" in out
 
 
-def test_the_format_must_be_said(questions, answers, capsys):
-    with pytest.raises(SystemExit) as caught:
-        run(capsys, questions, answers)
-    assert caught.value.code == 2
-
-
 def test_results_of_other_questions_are_an_error(questions, tmp_path, capsys):
     other = write(tmp_path / "o.json", {"results": [{"qid": "x", "raw_output": "A"}]})
     code, out, _ = run(capsys, questions, other, "--format", "mc", "--json")
@@ -107,6 +101,27 @@ def test_a_broken_result_file_names_the_line(questions, tmp_path, capsys):
     code, out, _ = run(capsys, questions, broken, "--format", "mc", "--json")
     assert code == 1
     assert "line 2" in json.loads(out)["error"]["message"]
+
+
+def test_without_a_format_a_file_that_does_not_say_its_own_is_a_wrong_call(
+    questions, answers, capsys
+):
+    code, out, err = run(capsys, questions, answers)
+    assert (code, out) == (2, "")
+    assert "--format mc or --format freeform" in err and err.count("\n") == 1
+
+
+def test_the_one_way_to_ask_of_ct_spatialvqa_need_not_be_said(tmp_path, capsys):
+    folder = tmp_path / "spatial"
+    record = {"case_id": "c1", "question_number": 1, "question": "Where?", "answer": "Left."}
+    pairs = {"qa_pairs": [{"question": "Where?", "answer": "Left."}]}
+    write(folder / "spatial_qa_filtered_full.json", {"c1": pairs})
+    answer = {**record, "prediction": "Left."}
+    results = write(
+        folder / "benchmarking/reports/predictions/m_predictions.jsonl", json.dumps(answer) + "\n"
+    )
+    code, out, err = run(capsys, folder, results, "--json")
+    assert code == 0, (out, err)
 
 
 @pytest.mark.real

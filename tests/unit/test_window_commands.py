@@ -3,13 +3,14 @@
 import argparse
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from napari_ctvqa import _libraries, cli
-from napari_ctvqa.commands import _window
+from napari_ctvqa import _libraries, cli, demo
+from napari_ctvqa.commands import _progress, _window
 from napari_ctvqa.core.errors import CtvqaError
 
 QT_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
@@ -153,3 +154,35 @@ def test_missing_packages_come_from_the_table(monkeypatch):
     monkeypatch.setattr(_libraries.shutil, "which", lambda name: None)
     assert _libraries.missing_packages() == ("libegl1",)
     assert _libraries.missing_packages(virtual_display=True) == ("libegl1", "xauth", "xvfb")
+
+
+def test_the_demo_says_where_it_lies(opened, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "is_made", lambda: False)
+    monkeypatch.setattr(demo, "ensure_demo", lambda: tmp_path / "demo-1")
+    assert cli.main(["demo"]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"demo: {tmp_path / 'demo-1'}\n"
+    assert "making the demo case" in err and "PATH" in err
+
+
+def test_a_picture_says_what_takes_the_time(opened, tmp_path, capsys):
+    assert cli.main(["shot", str(tmp_path), "--out", str(tmp_path / "a.png")]) == 0
+    assert f"opening {tmp_path}" in capsys.readouterr().err
+
+
+class Slow:
+    done, total, failed, seconds_left, per_second = 3, 10, 1, 40.0, 0.5
+
+
+def test_a_log_gets_few_lines_of_progress_and_a_terminal_one_that_changes(monkeypatch):
+    said = StringIO()
+    now = iter([0.0, 1.0, 11.0, 11.5, 12.0, 21.5, 21.5, 21.5])
+    monkeypatch.setattr(_progress.sys, "stderr", said)
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(now))
+    with _progress.ProgressLine() as line:
+        line.show(Slow)  # 1 s after the start: too soon
+        line.show(Slow)  # 11 s
+        line.show(Slow)  # 12 s: too soon again
+        line.show(Slow)  # 21.5 s
+    line = "napari-ctvqa: 3 of 10, 1 failed, 0.5 a second, 40 s left\n"
+    assert said.getvalue() == 2 * line

@@ -31,6 +31,7 @@ from napari_ctvqa.widgets.words import (
     question_flaws,
     record_flags,
     reference_line,
+    score_note,
     score_titles,
 )
 
@@ -176,6 +177,7 @@ class QuestionPanel(QWidget):
                 titles,
                 session.reference_chain,
                 session.model_chains.get(m),
+                score_note(session.benchmark),
             )
             for m, p in predictions.items()
         ]

@@ -20,17 +20,16 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.records import Outcome
 from napari_ctvqa.core.where import DISAGREES, OUTCOMES, parse_where
 from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.listening import Listening
-from napari_ctvqa.widgets.question_model import DIFFERS_GLYPH, QuestionTableModel
+from napari_ctvqa.widgets.question_model import QuestionTableModel
 from napari_ctvqa.widgets.question_table import EmptyPage, QuestionTable
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.search_line import Facet, SearchLine, field_value, with_field
-from napari_ctvqa.widgets.text import Label, TextBox, one_line
-from napari_ctvqa.widgets.theme import GAP_PX, GLYPHS, Styling
-from napari_ctvqa.widgets.words import file_notes
+from napari_ctvqa.widgets.text import Label, TextBox, one_line, tooltip
+from napari_ctvqa.widgets.theme import DIFFERS_GLYPH, GAP_PX, GLYPHS, Styling
+from napari_ctvqa.widgets.words import file_notes, outcome_legend, score_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,17 +38,6 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.session import Session
-
-LEGEND = "   ".join(
-    f"{glyph}\N{NO-BREAK SPACE}{word}"
-    for glyph, word in (
-        (GLYPHS[Outcome.RIGHT], "right"),
-        (GLYPHS[Outcome.WRONG], "wrong"),
-        (GLYPHS[Outcome.UNREAD], "unread"),
-        (GLYPHS[Outcome.UNSCORED], "unscored"),
-        (DIFFERS_GLYPH, "read differently"),
-    )
-)
 
 
 class QuestionsPanel(QWidget):
@@ -70,8 +58,8 @@ class QuestionsPanel(QWidget):
         self._pages = QStackedWidget()
         self._nothing = EmptyPage()
         self._no_match = EmptyPage()
-        self._count = Label(role="heading", wrap=False)
-        self._legend = Label(LEGEND, role="small", selectable=False)
+        self._count = Label(role="heading")
+        self._legend = Label(role="small", selectable=False)
         self._notes = TextBox("Notes on the files", max_lines=6)
         self._notes_folding = Folding("Notes on the files", self._notes)
         self._previous = QPushButton("◀ Previous")
@@ -124,7 +112,8 @@ class QuestionsPanel(QWidget):
 
     def _open_button(self) -> QToolButton:
         button = QToolButton()
-        button.setText("Open")
+        button.setText("Open ▾")
+        button.setProperty("ctvqa", "menu")  # its own arrow would be drawn over the text
         button.setAccessibleName("Open")
         button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(button)
@@ -291,7 +280,12 @@ class QuestionsPanel(QWidget):
             self._pages.setCurrentWidget(self._no_match)
         else:
             self._pages.setCurrentWidget(self._table)
-        self._legend.setVisible(bool(session.runs))
+        self._show_legend()
+
+    def _show_legend(self) -> None:
+        session = self._session
+        self._legend.show_text(outcome_legend(session.benchmark) if session.runs else "")
+        self._legend.setToolTip(tooltip(score_note(session.benchmark)))
 
     def _show_current(self) -> None:
         place = self._model.place_of(self._session.row)
@@ -311,7 +305,7 @@ class QuestionsPanel(QWidget):
         if self._model.columnCount() != before:
             self._table.fit_columns()
             self._show_current()
-        self._legend.setVisible(bool(self._session.runs))
+        self._show_legend()
         self._show_outcome_facet()
         self._show_notes()
 
