@@ -146,8 +146,7 @@ def picture(
     volume: Volume, frame: Frame, index: int, windows_hu: Windows, label: str = ""
 ) -> Picture:
     """Return one slice as it is sent: windowed, then resampled (bilinear), then padded black."""
-    hu = np.take(volume.display_zyx, index, axis=frame.axis)
-    pixels = windowed(np.ascontiguousarray(hu), windows_hu)
+    pixels = windowed(hu_slice(volume, frame.axis, index), windows_hu)
     if frame.resampled:
         pixels = _resized(pixels, frame.inner_px)
     if frame.outer_px != frame.inner_px:
@@ -156,6 +155,13 @@ def picture(
         whole[top : top + height, left : left + width] = pixels
         pixels = whole
     return Picture(pixels, label, frame.index_from_pixel(index), windows_hu)
+
+
+def hu_slice(volume: Volume, axis: int, index: int) -> npt.NDArray[np.generic]:
+    """Return one display slice, (rows, columns), contiguous; only the slice is copied."""
+    at: list[int | slice] = [slice(None)] * 3
+    at[axis] = index
+    return np.ascontiguousarray(volume.display_zyx[tuple(at)])
 
 
 def _resized(pixels: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:

@@ -7,10 +7,13 @@ known to us: these sentences are ours. Text of a record goes into the user's tur
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.neutral import neutral
@@ -100,6 +103,7 @@ def words(
         patient, more = _patient(question)
         notes = (*notes, *more, ASSUMED)
         lines += [patient, _grid_line(question, grid, shown)]
+        notes = (*notes, *_record_differs(question, grid))
     lines += [asked, _how_to_answer(question, answer_format, kind)]
     if final_answer:
         lines.append(_FINAL)
@@ -125,14 +129,15 @@ def _modality(fed: Feeding, shown: Shown) -> str:
             f"The pictures are {shown.pictures} {fed.plane} slices of one CT scan in order, "
             f"{direction}; in each, {hanging}."
         )
-    return f"{what} {_window_text(fed.windows_hu)}"
+    return f"{what} {_window_text(fed.windows_hu, shown.pictures)}"
 
 
-def _window_text(windows_hu: Sequence[tuple[float, float]]) -> str:
+def _window_text(windows_hu: Sequence[tuple[float, float]], pictures: int) -> str:
     if len(windows_hu) == 1:
         ((low, high),) = windows_hu
+        shown = "It is shown" if pictures == 1 else "They are shown"
         return (
-            f"They are shown with window width {high - low:g} HU and level {(low + high) / 2:g} HU "
+            f"{shown} with window width {high - low:g} HU and level {(low + high) / 2:g} HU "
             f"({low:g} to {high:g} HU)."
         )
     named = ", ".join(
@@ -162,6 +167,24 @@ def _grid_line(question: Question, grid: Grid, shown: Shown) -> str:
     if shown.step_mm is not None:
         text += f" Neighbouring pictures are {shown.step_mm:.3g} mm apart."
     return text
+
+
+_FIGURE = re.compile(r"\d{1,6}(?:\.\d{0,12})?")
+_SAME_WITHIN = 0.01
+
+
+def _record_differs(question: Question, grid: Grid) -> tuple[str, ...]:
+    """Return a note where the record's spacing or shape is not that of the file, which is sent."""
+    notes = []
+    own = {"spacing": grid.spacing_mm_zyx[::-1], "shape": grid.shape_zyx[::-1]}
+    for name, values in own.items():
+        said = question.raw.get(name)
+        told = [float(n) for n in _FIGURE.findall(said[:200])] if isinstance(said, str) else []
+        if len(told) == 3 and not np.allclose(told, values, rtol=_SAME_WITHIN, atol=0):
+            there = " x ".join(f"{n:g}" for n in told)
+            here = " x ".join(f"{n:.4g}" for n in values)
+            notes.append(f"the record says {name} {there}; the file has {here}, which is sent")
+    return tuple(notes)
 
 
 def _question(question: Question, answer_format: AnswerFormat) -> tuple[str, tuple[str, ...]]:

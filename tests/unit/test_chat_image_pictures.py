@@ -4,6 +4,7 @@ Nothing here goes through the project's reader: the file's array is turned to RA
 radiological axial picture is ``vol[:, :, k].T[::-1, ::-1]``.
 """
 
+import dataclasses
 import json
 import math
 
@@ -177,18 +178,14 @@ def test_a_turned_volume_is_caught(shown, name, wrong):
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        lambda array: array[:, :, ::-1],
-        lambda array: array[:, ::-1],
-        lambda array: array[::-1],
-    ],
-    ids=["x", "y", "z"],
+    [lambda hu: hu[:, ::-1], lambda hu: hu[::-1], lambda hu: hu[::-1, ::-1]],
+    ids=["left and right", "anterior and posterior", "both"],
 )
 def test_a_flip_in_the_preprocessing_is_caught(phantom_case, monkeypatch, fault):
     case = read_case(find_case(phantom_case))
     vol = np.asarray(nib.as_closest_canonical(nib.load(phantom_case / "ct.nii.gz")).dataobj)
-    take = np.take
-    monkeypatch.setattr(_pictures.np, "take", lambda a, at, axis: take(fault(a), at, axis=axis))
+    cut = _pictures.hu_slice
+    monkeypatch.setattr(_pictures, "hu_slice", lambda *where: fault(cut(*where)))
     pictures = prepared(case, "medgemma-1.5").ask.pictures
     ks = independent_slices(vol.shape[2], "medgemma", 85)
     same = [
@@ -268,6 +265,23 @@ def test_a_bright_voxel_is_found_again_through_resize_and_pad(tmp_path):
     rows, columns = np.mgrid[: grey.shape[0], : grey.shape[1]]
     centre = [(grey * rows).sum() / grey.sum(), (grey * columns).sum() / grey.sum()]
     np.testing.assert_allclose(picture.index_zyx(*centre), [z, y, x], atol=0.05)
+
+
+def test_a_slice_is_taken_without_copying_the_volume(phantom_case):
+    """A view of a file in any order is no contiguous array; ``np.take`` would copy all of it."""
+    volume = read_case(find_case(phantom_case)).volume
+    views = []
+
+    class Watched(np.ndarray):
+        def __getitem__(self, at):
+            views.append(at)
+            return np.asarray(self)[at]
+
+    watched = dataclasses.replace(volume, display_zyx=volume.display_zyx.view(Watched))
+    for axis in range(3):
+        shape = tuple(n for a, n in enumerate(volume.display_zyx.shape) if a != axis)
+        assert _pictures.hu_slice(watched, axis, 4).shape == shape
+    assert [at.index(4) for at in views] == [0, 1, 2]
 
 
 def test_no_preset_is_left_out():

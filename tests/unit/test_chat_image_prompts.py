@@ -68,6 +68,30 @@ def test_deeptumorvqa_is_asked_in_its_order(case):
 
 
 @pytest.mark.parametrize(
+    ("raw", "notes"),
+    [
+        ({"spacing": "[3.   3.5  5. ]", "shape": "(24, 20, 12)"}, 0),
+        ({"spacing": "[3.01 3.5 5.0 ]", "shape": None}, 0),
+        ({"spacing": "[3. 3. 5.]", "shape": "(24, 20, 14)"}, 2),
+        ({"spacing": 5, "shape": "9" * 5_000_000}, 0),
+        ({}, 0),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_record_that_contradicts_the_file_is_noted(case, raw, notes):
+    question = dataclasses.replace(VOLUME, raw=raw)
+    ready = prepared(case, question=question)
+    assert len([note for note in ready.notes if "the record says" in note]) == notes
+    assert "3 x 3.5 x 5 mm" in said(ready)
+
+
+def test_one_picture_is_spoken_of_as_one(case):
+    text = said(prepared(case, "medgemma"))
+    assert "The picture is one axial slice" in text and "It is shown with window" in text
+    assert "pictures" not in text and "They" not in text
+
+
+@pytest.mark.parametrize(
     ("answer_type", "asks"),
     [
         (AnswerType.NUMERIC, "one number only"),
