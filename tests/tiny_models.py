@@ -115,6 +115,7 @@ def save_gemma(folder: Path, *, hidden: int = 64, layers: int = 2, words: int = 
             "patch_size": 16,
             "vision_use_head": False,
         },
+        tie_word_embeddings=False,  # tied, a random model repeats its last token
         mm_tokens_per_image=16,
         boi_token_index=ids["<boi>"],
         eoi_token_index=ids["<eoi>"],

@@ -254,14 +254,12 @@ class Engine:
                 model = transformers.AutoModelForImageTextToText.from_pretrained(
                     **source, **where, dtype=getattr(torch, placed["dtype"]), use_safetensors=True
                 )
-        except (OSError, ValueError, KeyError) as error:
-            raise self._failure(
-                "bad_model",
-                f"{wish['folder']} cannot be loaded as a model: {str(error)[:300]}",
-                "It must be a folder as save_pretrained writes it: config.json, the processor's "
-                "files and *.safetensors.",
-                str(error)[:4000],
-            ) from error
+        except ImportError:
+            raise  # says which library is missing
+        except Exception as error:  # safetensors, tokenizers and jinja raise kinds of their own
+            if _short_of_memory(error):
+                raise
+            raise self._unusable(wish["folder"], error) from error
         if not where and placed["device"] != "cpu":
             model = model.to(placed["device"])
         self._model = model.eval()
@@ -277,6 +275,24 @@ class Engine:
             "seconds": time.monotonic() - begun,
         }
         return dict(self._facts)
+
+    def _unusable(self, folder: str, error: Exception) -> Any:
+        text = f"{type(error).__name__}: {error}"
+        if "trust_remote_code" in text:
+            return self._failure(
+                "bad_model",
+                f"{folder} holds code of its own, which is not run.",
+                "Take a version of the model that transformers knows, or allow its code if you "
+                "trust where it came from.",
+                text[:4000],
+            )
+        return self._failure(
+            "bad_model",
+            f"{folder} cannot be loaded as a model: {text[:300]}",
+            "It must be a folder as save_pretrained writes it: config.json, the processor's "
+            "files and *.safetensors.",
+            text[:4000],
+        )
 
     def _import_torch(self) -> Any:
         if self._torch is None:
@@ -338,7 +354,7 @@ class Engine:
             raise self._failure("bad_model", "No model is loaded.", "Load one first.")
         begun = time.monotonic()
         torch, tokenizer = self._torch, self._processor.tokenizer
-        inputs = self._inputs(request)
+        inputs = self._inputs(request, talk)
         length = int(inputs["input_ids"].shape[1])
         sampling = request["sampling"]
         longest = self._check_length(length, int(sampling["max_new_tokens"]))
@@ -385,15 +401,21 @@ class Engine:
         if self._torch is not None and self._torch.cuda.is_available():
             self._torch.cuda.empty_cache()
 
-    def _inputs(self, request: dict[str, Any]) -> Any:
+    def _inputs(self, request: dict[str, Any], talk: Any) -> Any:
         """Return the tensors of a request, on the model's device."""
         apply = self._processor.apply_chat_template
-        processor = dict(request["processor"])
-        # Since 5.0 the processor's own settings have an argument of their own.
-        separate = "processor_kwargs" in inspect.signature(apply).parameters
-        settings = {"processor_kwargs": processor} if separate else processor
+        known = inspect.signature(apply).parameters
+        conversation = _conversation(request)
+        settings = dict(request["processor"])
+        if "processor_kwargs" in known:  # since 5.0 they have an argument of their own
+            settings = {"processor_kwargs": settings}
+        # (apply_chat_template's own sanitize_control_tokens of 5.24 fails on Gemma 3's pictures.)
+        controls = self._controls(conversation)
+        if controls:
+            conversation = [_broken_up(turn, controls) for turn in conversation]
+            talk.status("Control tokens that stood in the question were taken apart")
         inputs = apply(
-            _conversation(request),
+            conversation,
             tools=request["tools"] or None,
             add_generation_prompt=True,
             tokenize=True,
@@ -404,6 +426,21 @@ class Engine:
         )
         model = self._model
         return inputs.to(model.device, dtype=model.dtype)
+
+    def _controls(self, conversation: list[dict[str, Any]]) -> list[str]:
+        """Return control tokens that stand in what a model did not write.
+
+        A benchmark's record could open a turn of its own with them, or a picture that is not there.
+        """
+        tokens = self._processor.tokenizer.added_tokens_decoder.values()
+        text = "\n".join(
+            part["text"]
+            for turn in conversation
+            if turn["role"] != "assistant"
+            for part in turn["content"]
+            if part["type"] == "text"
+        )
+        return [t.content for t in tokens if t.special and t.content.strip() and t.content in text]
 
     def _end_tokens(self) -> set[int]:
         ends = self._model.generation_config.eos_token_id
@@ -449,6 +486,10 @@ class Engine:
         return [lowered]
 
 
+def _short_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or "out of memory" in str(error).lower()
+
+
 def _transformers() -> Any:
     import transformers
 
@@ -477,6 +518,18 @@ def _turn(message: dict[str, Any], folder: Path) -> dict[str, Any]:
     if message["tool"]:
         turn["name"] = message["tool"]
     return turn
+
+
+def _broken_up(turn: dict[str, Any], controls: list[str]) -> dict[str, Any]:
+    """Return a turn whose control tokens are none any more: a space stands in them."""
+    if turn["role"] == "assistant":
+        return turn
+    content = [dict(part) for part in turn["content"]]
+    for part in content:
+        for token in controls:
+            if part["type"] == "text":
+                part["text"] = part["text"].replace(token, f"{token[0]} {token[1:]}")
+    return {**turn, "content": content}
 
 
 def _picture(folder: Path, name: str) -> Any:
