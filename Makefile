@@ -10,7 +10,7 @@ PYTEST = env XDG_CONFIG_HOME="$(CURDIR)/.venv/test/config" \
     XDG_CACHE_HOME="$(CURDIR)/.venv/test/cache" .venv/bin/python -m pytest
 
 # Tests run models: they need what the extra `local` brings. torchvision's wheel names the one torch
-# that it fits, so pip takes a matching pair. The CPU build (200 MB instead of 5 GB) does as well:
+# that it fits, so pip takes a matching pair. The CPU build (about 1 GB installed instead of 5.5) does as well:
 #     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 EXTRAS = gui,dev
 test: EXTRAS = gui,dev,local

@@ -18,11 +18,12 @@ from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
 from napari_ctvqa.core.kits import KITS
 from napari_ctvqa.core.records import no_items
 from napari_ctvqa.extensions import families, models
-from napari_ctvqa.io.json_files import is_file, is_folder, read_json
+from napari_ctvqa.io.json_files import is_file, is_folder
 from napari_ctvqa.io.model_places import ModelPlace, remembered_places
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, ModelAnswerer
 from napari_ctvqa.runners.kits import open_kit
+from napari_ctvqa.runners.model_folder import look_at, mismatch
 from napari_ctvqa.runners.server import ServerWay
 from napari_ctvqa.runners.server_listing import models_of
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
@@ -38,7 +39,6 @@ BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
 TOY = "toy"
 _TOY_FOLDER = "demo_model"
 _LOCAL_LIBRARIES = ("torch", "transformers")
-_MAX_CONFIG_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,22 +397,12 @@ def _worker(folder: Path, title: str, wanted: Wanted, preset: Preset) -> WorkerW
 
 def check_folder(folder: Path, preset: Preset) -> None:
     """Raise where a folder holds no model, or one of another kind than the preset is for."""
-    config = folder / "config.json"
-    if not is_file(config):
-        raise InputFileError(
-            folder, "is no model folder: it has no config.json.",
-            hint="Give the folder that save_pretrained or a download made.",
-        )  # fmt: skip
-    data = read_json(config, max_bytes=_MAX_CONFIG_BYTES)
-    kind = data.get("model_type") if isinstance(data, dict) else None
-    if preset.model_types and kind not in preset.model_types:
-        fitting = [name for name, (_, one) in _presets().items() if kind in one.model_types]
-        raise InputFileError(
-            config,
-            f"the model is a {str(kind)[:80]!r}; {preset.name} is for "
-            f"{', '.join(preset.model_types)}.",
-            hint=f"Fitting: --model {' or '.join(fitting)}." if fitting else "Choose another.",
-        )
+    found = look_at(folder)
+    if found.problem:
+        raise InputFileError(folder, found.problem, hint=found.hint)
+    problem, hint = mismatch(found, preset)
+    if problem:
+        raise InputFileError(folder / "config.json", problem, hint=hint)
 
 
 def _only_model(server: str, preset: Preset) -> str:

@@ -70,6 +70,8 @@ def named(name):
 def model_folder(path: Path, kind: str = "qwen3_vl") -> Path:
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"model_type": kind}))
+    (path / "model.safetensors").write_bytes(bytes(8))
+    (path / "processor_config.json").write_text("{}")
     return path
 
 
