@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from napari_ctvqa.core.asking import Message, Picture
 from napari_ctvqa.core.output_text import without_thoughts
 from napari_ctvqa.core.records import ToolCall
-
-if TYPE_CHECKING:
-    from napari_ctvqa.core.records import ToolResult
 
 DIALECTS = ("hermes", "qwen3_coder", "meissa", "json", "none")
 MOST_CALLS = 32
@@ -89,6 +86,24 @@ def read_calls(dialect: str, text: str, *, opens_thinking: bool = False) -> Read
         found.unread.append(f"{len(found.calls)} calls in one text; {MOST_CALLS} are read")
         del found.calls[MOST_CALLS:]
     return found.done()
+
+
+_TERMINATE = "terminate"
+_ANSWER_KEYS = ("ans", "answer", "final_answer", "response", "result", "text")
+
+
+def terminated(calls: Sequence[ToolCall]) -> str | None:
+    """Return the answer that a call of Meissa's tool ``Terminate`` holds; None without one.
+
+    How its argument is called is not known: one of the usual names, or the only text there is.
+    """
+    for call in calls:
+        if call.name.casefold() != _TERMINATE:
+            continue
+        texts = {key: v for key, v in call.arguments.items() if isinstance(v, str)}
+        named = next((texts[key] for key in _ANSWER_KEYS if key in texts), None)
+        return named if named is not None else next(iter(texts.values()), "")
+    return None
 
 
 # ------------------------------------------------------------------------------------------ tagged
@@ -387,47 +402,79 @@ def _depth(data: Any) -> int:
 # ----------------------------------------------------------------------------------------- writing
 
 
-def takes_tools(dialect: str) -> bool:
-    """Return whether the model's chat template lists the tools and takes turns of role tool."""
+def lists_tools(dialect: str) -> bool:
+    """Return whether the model's chat template lists the tools itself."""
+    return dialect in ("hermes", "qwen3_coder", "meissa")
+
+
+def takes_tool_turns(dialect: str) -> bool:
+    """Return whether the model's chat template knows turns of role ``tool``."""
     return dialect in ("hermes", "qwen3_coder")
 
 
-def result_messages(
-    dialect: str,
-    call: ToolCall,
-    result: ToolResult,
-    pictures: Sequence[Picture] = (),
-    *,
-    call_id: str = "",
-    round_number: int = 1,
-) -> tuple[Message, ...]:
-    """Return the turns that give one tool's result back.
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What one call gave: the result as JSON text, and its pictures."""
 
-    A turn of role ``tool`` where the template knows it, with pictures in a user's turn after it;
-    else one user's turn. For Meissa it begins with ``Observation:`` and names its picture.
+    call: ToolCall
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+def turns_of_step(
+    dialect: str, text: str, returned: Sequence[Returned], *, step: int, by_server: bool = False
+) -> tuple[Message, ...]:
+    """Return the turns after one step: what the model said, and what its calls gave.
+
+    Where the template knows turns of role ``tool``, the calls are written anew by the template, so
+    their markup is left out of the text (``by_server``: a server has taken it out already), and
+    the pictures come in a user's turn after the results. Elsewhere the text stays as it is and one
+    user's turn holds everything; Meissa's begins with ``Observation:`` and names the pictures.
     """
-    text = json.dumps(result.content, ensure_ascii=False, default=str)
-    shown: list[str | Picture] = []
-    for number, picture in enumerate(pictures):
-        if dialect == "meissa":
-            shown.append(f"[Output Image ID: img_round_{round_number + number}]")
-        elif picture.label:
-            shown.append(picture.label)
-        shown.append(picture)
-    if takes_tools(dialect):
-        answer = Message("tool", (text,), tool=call.name, call_id=call_id)
-        return (answer, Message("user", tuple(shown))) if shown else (answer,)
-    lead = "Observation:" if dialect == "meissa" else f"Result of {call.name}:"
-    return (Message("user", (f"{lead} {text}", *shown)),)
+    if takes_tool_turns(dialect):
+        before = text if by_server else _before_calls(text)
+        said = Message("assistant", (before,) if before else (), tuple(r.call for r in returned))
+        answers = [
+            Message("tool", (one.text,), tool=one.call.name, call_id=f"call_{step}_{number}")
+            for number, one in enumerate(returned, 1)
+        ]
+        shown = _labelled(picture for one in returned for picture in one.pictures)
+        after = (Message("user", shown),) if shown else ()
+        return (said, *answers, *after)
+    parts: list[str | Picture] = []
+    if dialect == "meissa":
+        numbers = count(1)
+        for one in returned:
+            parts.append(f"Observation: {one.text}")
+            for picture in one.pictures:
+                name = f"img_round_{step}" + (f"_{n}" if (n := next(numbers)) > 1 else "")
+                parts += [f"[Output Image ID: {name}]", picture]
+    else:
+        parts += [f"Observation of {one.call.name}: {one.text}" for one in returned]
+        parts += _labelled(picture for one in returned for picture in one.pictures)
+    return (Message("assistant", (text,)), Message("user", tuple(parts)))
+
+
+def _before_calls(text: str) -> str:
+    """Return what stands before the first call."""
+    function = _FUNCTION.search(text)
+    ends = [at for at in (text.find(_OPEN), function.start() if function else -1) if at >= 0]
+    return text[: min(ends)].rstrip() if ends else text
+
+
+def _labelled(pictures: Iterable[Picture]) -> tuple[str | Picture, ...]:
+    parts: list[str | Picture] = []
+    for picture in pictures:
+        parts += [f"Picture from the tool: {picture.label}".rstrip(": "), picture]
+    return tuple(parts)
 
 
 def described_tools(dialect: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """Return the tools as text, for models whose chat template cannot list them; else empty."""
-    if takes_tools(dialect) or not tools:
+    if lists_tools(dialect) or not tools:
         return ""
-    lines = [json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools]
+    listed = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
     return (
-        "These tools can be called, one JSON schema a line:\n"
-        + "\n".join(lines)
-        + '\nTo call one, write only {"name": "<tool>", "arguments": {...}}.'
+        f"The tools, as JSON:\n{listed}\nTo call one, write nothing but a JSON object such as "
+        '{"name": "...", "arguments": {...}}.'
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
 from napari_ctvqa.core.cases import Level
-from napari_ctvqa.core.dialects import read_calls
+from napari_ctvqa.core.dialects import read_calls, terminated
 from napari_ctvqa.core.errors import CtvqaError, GeometryError
 from napari_ctvqa.core.output_text import Stripped, stripped
 from napari_ctvqa.core.picture_tokens import prompt_tokens
@@ -115,16 +115,23 @@ class ChatImage:
         rules = preset.strip
         if preset.facts.get("final_answer"):
             rules = (*rules, "final_answer")
+        if preset.dialect == "meissa":
+            ended = terminated(read_calls(preset.dialect, text).calls)
+            if ended is not None:
+                return Stripped(ended.strip(), ("the answer stands in a call of Terminate",))
         opens = bool(preset.facts.get("opens_thinking"))
         return stripped(text, rules, prompt, opens_thinking=opens)
 
     def calls(self, preset: Preset, text: str) -> tuple[tuple[ToolCall, ...], str]:
         """Return the tool calls written in the text, and what had to be repaired (or empty).
 
-        No call beside a sentence means that one was written that could not be read.
+        No call beside a sentence means that one was written that could not be read. Meissa's
+        ``Terminate`` is an answer, no call.
         """
         opens = bool(preset.facts.get("opens_thinking"))
         found = read_calls(preset.dialect, text, opens_thinking=opens)
+        if preset.dialect == "meissa" and terminated(found.calls) is not None:
+            return (), ""
         return found.calls, "; ".join((*found.repaired, *found.unread))
 
 

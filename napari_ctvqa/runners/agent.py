@@ -12,11 +12,12 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.arguments import failure
 from napari_ctvqa.core.asking import Message, Picture, Prepared
+from napari_ctvqa.core.dialects import Returned, described_tools, lists_tools, turns_of_step
 from napari_ctvqa.core.events import CallMade, CallReturned, Done, Event, Sent
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import Turn
@@ -35,11 +36,6 @@ MAX_CALLS = 8
 MAX_REPAIRS = 3
 """Texts of one question in which malformed calls are mended, or complained of."""
 _MAX_RESULT = 50_000
-_IN_TEXT = frozenset({"json"})
-"""Dialects whose chat templates know no tools: they are described in the system prompt."""
-_AS_USER = frozenset({"json", "meissa"})
-"""Dialects whose results come as a user turn."""
-_CALL_TAG = "<tool_call>"
 
 
 @cache
@@ -95,8 +91,8 @@ class Agent:
     def _opening(self) -> list[Message]:
         """Return the family's messages with the agent's system prompt before its own."""
         system = _system_prompt().replace("{steps}", str(self.max_steps))
-        if self.speaker.preset.dialect in _IN_TEXT:
-            system = f"{system}\n\n{_described(self.kit.schemas())}"
+        described = described_tools(self.speaker.preset.dialect, self.kit.schemas())
+        system = f"{system}\n\n{described}".rstrip()
         messages = list(self.prepared.ask.messages)
         if messages and messages[0].role == "system":
             own = messages.pop(0).text
@@ -104,7 +100,7 @@ class Agent:
         return [Message("system", (system,)), *messages]
 
     def _ask(self, *, with_tools: bool) -> Ask:
-        offered = with_tools and self.speaker.preset.dialect not in _IN_TEXT
+        offered = with_tools and lists_tools(self.speaker.preset.dialect)
         tools = tuple(self.kit.schemas()) if offered else ()
         messages = tuple(self._messages)
         if not with_tools:
@@ -115,7 +111,7 @@ class Agent:
         """Return the calls of a text, and what had to be mended; neither when it is an answer."""
         if came.calls:
             return came.calls, ""
-        calls, repaired = self.speaker.family.calls(self.speaker.preset, came.text)
+        calls, repaired = self.speaker.calls(came)
         if repaired:
             self._repairs += 1
             self.facts.note(f"a tool call had to be mended: {repaired}")
@@ -156,25 +152,13 @@ class Agent:
         self, step: int, came: Heard, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> list[Message]:
         """Return the assistant's turn and the results, pictures in a user turn after them."""
-        shown = [pictures_of(result) for result in results]
-        pictures = tuple(picture for some in shown for picture in some)
-        texts = [
-            _result_text(result, bool(some)) for result, some in zip(results, shown, strict=True)
-        ]
-        if self.speaker.preset.dialect in _AS_USER:
-            said = Message("assistant", (came.text,))
-            observed = [f"Observation of {c.name}: {t}" for c, t in zip(calls, texts, strict=True)]
-            return [said, Message("user", (*observed, *_labelled(pictures)))]
-        # The call is written anew by the chat template, so its markup is left out of the text.
-        before = came.text if came.calls else came.text.partition(_CALL_TAG)[0].rstrip()
-        messages = [Message("assistant", (before,) if before else (), tuple(calls))]
-        for number, (call, text) in enumerate(zip(calls, texts, strict=True), 1):
-            messages.append(
-                Message("tool", (text,), tool=call.name, call_id=f"call_{step}_{number}")
-            )
-        if pictures:
-            messages.append(Message("user", _labelled(pictures)))
-        return messages
+        returned = []
+        for call, result in zip(calls, results, strict=True):
+            pictures = pictures_of(result)
+            returned.append(Returned(call, _result_text(result, bool(pictures)), pictures))
+        dialect = self.speaker.preset.dialect
+        by_server = bool(came.calls)
+        return list(turns_of_step(dialect, came.text, returned, step=step, by_server=by_server))
 
 
 def _with_text(message: Message, text: str) -> Message:
@@ -182,21 +166,6 @@ def _with_text(message: Message, text: str) -> Message:
     if message.role != "user":
         return message
     return replace(message, parts=(*message.parts, text))
-
-
-def _described(schemas: Sequence[Mapping[str, Any]]) -> str:
-    listed = "\n".join(json.dumps(schema["function"], ensure_ascii=False) for schema in schemas)
-    return (
-        f"The tools, as JSON:\n{listed}\nTo call one, write nothing but a JSON object such as "
-        '{"name": "...", "arguments": {...}}.'
-    )
-
-
-def _labelled(pictures: Sequence[Picture]) -> tuple[str | Picture, ...]:
-    parts: list[str | Picture] = []
-    for picture in pictures:
-        parts += [f"Picture from the tool: {picture.label}".rstrip(": "), picture]
-    return tuple(parts)
 
 
 def pictures_of(result: ToolResult) -> tuple[Picture, ...]:

@@ -28,6 +28,8 @@ class Heard:
     calls: tuple[ToolCall, ...] = ()
     reason: str = ""
     failed: Failed | None = None
+    thinking: str = ""
+    """What a server sent apart as reasoning."""
 
 
 @dataclass
@@ -119,16 +121,28 @@ class Speaker:
     def read(self, came: Heard, ask: Ask, facts: Facts) -> str:
         """Return the text to score, and note what a reader should know of the whole."""
         prompt = next((m.text for m in reversed(ask.messages) if m.role == "user"), "")
-        text = self.family.read(self.preset, came.text, prompt)
+        written = self._as_written(came)
+        text = self.family.read(self.preset, written, prompt)
         facts.whole_text = came.text
         reading_notes = getattr(self.family, "reading_notes", None)
-        for note in reading_notes(self.preset, came.text, prompt) if reading_notes else ():
+        for note in reading_notes(self.preset, written, prompt) if reading_notes else ():
             facts.note(note)
         if came.reason == "length":
             facts.note(f"cut off at {ask.sampling.max_new_tokens} new tokens")
         if came.text.strip() and not text.strip() and reading_notes is None:
             facts.note("without thinking and marks nothing is left of the text")
         return text
+
+    def calls(self, came: Heard) -> tuple[tuple[ToolCall, ...], str]:
+        """Return the tool calls in a text, and what had to be mended."""
+        return self.family.calls(self.preset, self._as_written(came))
+
+    def _as_written(self, came: Heard) -> str:
+        """Return the text as the model wrote it: thinking that a server took out is put back."""
+        if not came.thinking or "think" not in self.preset.strip:
+            return came.text
+        thinking = came.thinking.replace("</think>", "")
+        return f"<think>{thinking}</think>{came.text}"
 
 
 def _ended(done: Done) -> Heard:
@@ -137,7 +151,7 @@ def _ended(done: Done) -> Heard:
         return Heard(failed=stopped)
     if len(done.text) > MAX_TEXT:
         return Heard(failed=_too_long(done.text))
-    return Heard(done.text, done.calls, done.reason)
+    return Heard(done.text, done.calls, done.reason, thinking=done.thinking)
 
 
 def _too_long(partial: str) -> Failed:

@@ -90,6 +90,9 @@ class ScriptedWay:
                 yield Tokens(said.partial)
                 yield said
                 return
+            if isinstance(said, Done):
+                yield said
+                return
             calls = tuple(said) if isinstance(said, list) else ()
             for word in () if calls else re.findall(r"\S+\s*", said):
                 if cancelled.is_set():

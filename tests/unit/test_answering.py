@@ -7,7 +7,7 @@ from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Sent, Tokens
 from napari_ctvqa.core.records import AnswerFormat, Outcome, Prediction
-from napari_ctvqa.extensions import benchmarks
+from napari_ctvqa.extensions import benchmarks, families
 from napari_ctvqa.runners import requests
 from napari_ctvqa.runners.answering import ModelAnswerer
 
@@ -63,6 +63,21 @@ def test_thinking_that_never_ends_is_no_answer():
     assert "cut off at 64 new tokens" in last.record["note"]
     assert "nothing is left" in last.record["note"]
     assert score(last).official is Outcome.UNREAD
+
+
+@pytest.mark.parametrize("preset", ["qwen3-vl-thinking", "qwen3-vl", "medgemma-1.5"])
+def test_thinking_that_a_server_sent_apart_does_not_hide_the_answer(preset):
+    """A thinking model's text without the end of a thought would be taken for a thought."""
+    family = families()["chat-image"]
+    done = Done("A", thinking="First B, then </think> A.")
+    model = ModelAnswerer("m", "M", family, family.presets[preset], ScriptedWay(done))
+    last = told(model)[-1]
+    assert last.raw_text == "A"
+    assert last.record["thinking"] == done.thinking
+    assert "never ends" not in last.record.get("note", "")
+    silent = ModelAnswerer("m", "M", family, family.presets[preset], ScriptedWay(Done("A")))
+    read = told(silent)[-1]
+    assert read.raw_text == ("" if preset.endswith("thinking") else "A")
 
 
 def test_a_failed_request_is_an_error_with_what_had_come():

@@ -2,17 +2,19 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from napari_ctvqa.core.asking import Picture
 from napari_ctvqa.core.dialects import (
     DIALECTS,
     MOST_CALLS,
+    Returned,
     described_tools,
     read_calls,
-    result_messages,
+    turns_of_step,
 )
-from napari_ctvqa.core.records import ToolCall, ToolResult
+from napari_ctvqa.core.records import ToolCall
 
 MEASURE = {"target": "liver", "measurement_type": "volume_cm3"}
 CALL = json.dumps({"name": "measure", "arguments": MEASURE})
@@ -170,28 +172,51 @@ def test_hostile_text_neither_raises_nor_stays(dialect, text):
     assert sum(map(len, (*found.repaired, *found.unread))) < 50_000
 
 
-def test_results_go_back_as_each_dialect_wants_them():
-    import numpy as np
+CROP = Returned(
+    ToolCall("crop_organ", {"organ": "liver"}),
+    '{"slice": 7}',
+    (Picture(np.zeros((4, 4, 3), np.uint8), "liver"),),
+)
+LOOKED_UP = Returned(ToolCall("lookup", {}), '{"results": []}')
 
-    call, result = ToolCall("crop_organ", {"organ": "liver"}), ToolResult({"slice": 7})
-    picture = Picture(np.zeros((4, 4, 3), np.uint8), "liver")
-    tool, user = result_messages("hermes", call, result, [picture], call_id="call_1")
-    assert (tool.role, tool.tool, tool.call_id, tool.text) == (
-        "tool", "crop_organ", "call_1", '{"slice": 7}',
+
+@pytest.mark.parametrize(("dialect", "markup"), [("hermes", HERMES), ("qwen3_coder", CODER)])
+def test_results_go_back_as_tool_turns_with_the_pictures_after_them(dialect, markup):
+    said, first, second, shown = turns_of_step(
+        dialect, f"Let me see.\n{markup}", [LOOKED_UP, CROP], step=2
+    )
+    assert (said.role, said.text) == ("assistant", "Let me see.")
+    assert said.calls == (LOOKED_UP.call, CROP.call), "the template writes them anew"
+    assert (first.role, first.tool, first.call_id) == ("tool", "lookup", "call_2_1")
+    assert (second.text, second.call_id) == (CROP.text, "call_2_2")
+    assert shown.role == "user" and shown.pictures == CROP.pictures
+    bare = markup.replace("<tool_call>\n", "").replace("\n</tool_call>", "")
+    if dialect == "qwen3_coder":
+        assert turns_of_step(dialect, bare, [LOOKED_UP], step=1)[0].parts == ()
+    taken_out = turns_of_step(dialect, "see <tool_call>", [LOOKED_UP], step=1, by_server=True)
+    assert taken_out[0].text == "see <tool_call>"
+
+
+def test_meissa_observes_and_names_its_pictures():
+    said, user = turns_of_step("meissa", HERMES, [CROP, CROP], step=3)
+    assert (said.role, said.text, said.calls) == ("assistant", HERMES, ())
+    (picture,) = CROP.pictures
+    assert user.parts == (
+        f"Observation: {CROP.text}", "[Output Image ID: img_round_3]", picture,
+        f"Observation: {CROP.text}", "[Output Image ID: img_round_3_2]", picture,
     )  # fmt: skip
-    assert user.role == "user" and user.pictures == (picture,)
-    assert [m.role for m in result_messages("qwen3_coder", call, result)] == ["tool"]
-    (observed,) = result_messages("meissa", call, result, [picture], round_number=3)
-    assert observed.role == "user"
-    assert observed.parts == (
-        'Observation: {"slice": 7}', "[Output Image ID: img_round_3]", picture,
-    )  # fmt: skip
-    (told,) = result_messages("json", call, result, [picture])
-    assert told.role == "user" and told.parts[0] == 'Result of crop_organ: {"slice": 7}'
+
+
+def test_without_tool_turns_the_user_tells_the_results():
+    said, user = turns_of_step("json", BARE, [LOOKED_UP, CROP], step=1)
+    assert said.text == BARE and user.role == "user"
+    assert user.parts[0] == 'Observation of lookup: {"results": []}'
+    assert user.pictures == CROP.pictures
 
 
 def test_tools_are_described_where_no_template_lists_them():
     tools = [{"type": "function", "function": {"name": "measure", "parameters": {}}}]
-    assert described_tools("hermes", tools) == ""
+    for dialect in ("hermes", "qwen3_coder", "meissa"):
+        assert described_tools(dialect, tools) == ""
     assert '"name": "measure"' in described_tools("json", tools)
     assert described_tools("json", []) == ""

@@ -34,6 +34,8 @@ def read(name, text, prompt=""):
         ("medgemma", "Final Answer: A", "Final Answer: A"),
         ("meissa", "<think>left</think>\n[FINAL] A", "A"),
         ("meissa", "<think>[FINAL] B</think>[FINAL] A", "A"),
+        ("meissa", '<tool_call>{"name": "Terminate", "arguments": {"ans": "A"}}</tool_call>', "A"),
+        ("meissa", '<think>so</think>{"name": "terminate", "arguments": {"said": " A "}}', "A"),
         ("internvl", "A</s>", "A"),
     ],
 )
@@ -57,6 +59,12 @@ def test_a_thought_that_never_ends_leaves_nothing_to_read(name, text):
     preset = FAMILY.presets[name]
     assert FAMILY.read(preset, text) == ""
     assert FAMILY.reading_notes(preset, text) == (NEVER_CLOSED,)
+
+
+def test_terminate_is_an_answer_and_no_call():
+    text = '<tool_call>{"name": "Terminate", "arguments": {"ans": "A"}}</tool_call>'
+    assert FAMILY.calls(FAMILY.presets["meissa"], text) == ((), "")
+    assert len(FAMILY.calls(FAMILY.presets["qwen3-vl"], text)[0]) == 1
 
 
 @pytest.mark.parametrize("before", ["", "\n", "> "])
