@@ -64,11 +64,17 @@ fi
 say "Setting up .venv with [$extras]: a few minutes the first time."
 .venv/bin/python -c 'import pip' 2>/dev/null || "$python" -m venv --clear .venv
 mkdir -p "$HOME"  # may lie in .venv, see the Makefile
-.venv/bin/python -m pip install -qq --disable-pip-version-check --editable ".[$extras]"
+pip() { .venv/bin/python -m pip "$@" -qq --disable-pip-version-check; }
+pip install --editable .
 
-# So that the first picture comes at once: bytecode, the demo case in the user's cache, and the
-# libraries read from disk once, which also shows that they load.
-.venv/bin/python -m compileall -q napari_ctvqa
-.venv/bin/python -c 'import napari_ctvqa.widgets.launch'
-.venv/bin/python -c 'from napari_ctvqa.demo import ensure_demo; ensure_demo()'
+# While pip fetches what the extras name: bytecode, and the demo case in the user's cache, so that
+# the first picture comes at once.
+{
+    .venv/bin/python -m compileall -q napari_ctvqa
+    .venv/bin/python -c 'from napari_ctvqa.demo import ensure_demo; ensure_demo()'
+} &
+making=$!
+pip install "napari-ctvqa[$extras]"
+touch .venv/pip-ended
+wait "$making"
 printf '%s' "$wanted" >"$stamp"

@@ -32,7 +32,7 @@ class DemoCommand:
         )
 
     def run(self, args: argparse.Namespace) -> int:
-        """Make the demo case where it is not there yet, then open it."""
+        """Open the demo; where it is not there yet, it is made while the window is."""
         from napari_ctvqa import demo
 
         if args.out is not None:
@@ -42,12 +42,14 @@ class DemoCommand:
         _window.check_window()
         if not demo.is_made():
             tell("making the demo case, once; some seconds")
-        folder = demo.ensure_demo()
+        made_by = demo.begin_demo()
+        folder = demo.demo_root()
         sys.stdout.write(f"demo: {folder}\n")
         sys.stdout.flush()
         tell("opening it; other commands take that folder as PATH")
         return _window.open_window(
             folder,
+            made_by=made_by,
             question_id=args.question or demo.FIRST_QUESTION,
             first_model=demo.FIRST_MODEL,
             screenshot=args.out,

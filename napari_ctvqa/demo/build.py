@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 
-from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.demo import files, questions, results, tools
 from napari_ctvqa.demo.hollow import paint_hollow_organs
 from napari_ctvqa.demo.lesions import paint_lesions
 from napari_ctvqa.demo.parameters import CASES, CaseParameters
+from napari_ctvqa.demo.place import MARKER, demo_root, not_writable, usable, version, whole
 from napari_ctvqa.demo.scan import scanned
 from napari_ctvqa.demo.solid import paint_solid_organs
 from napari_ctvqa.demo.trunk import table, trunk
@@ -31,7 +26,6 @@ from napari_ctvqa.demo.vessels import paint_vessels
 if TYPE_CHECKING:
     from napari_ctvqa.demo.canvas import Canvas
 
-_MARKER = "demo.json"
 _OUR_NAME = re.compile(r"demo-[0-9a-f]{12}")
 _ABANDONED_S = 3600.0
 _UNUSED_S = 86400.0
@@ -53,50 +47,18 @@ def ensure_demo(folder: Path | None = None) -> Path:
     CtvqaError
         Where the folder cannot be written.
     """
-    parent = folder if folder is not None else _cache_folder()
-    root = parent / f"demo-{version()}"
-    if _whole(root):
-        _touch(root)
+    root = demo_root(folder)
+    if usable(root):
         return root
+    parent = root.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(parent)
         made = _generate(parent, root)
     except OSError as error:
-        raise CtvqaError(
-            f"The demo cannot be written to {parent}: {error.strerror or error}.",
-            hint="Free some space, or name another folder in NAPARI_CTVQA_CACHE.",
-        ) from error
+        raise not_writable(parent, error) from error
     _clear_older(parent, made)
     return made
-
-
-def is_made(folder: Path | None = None) -> bool:
-    """Return whether the demo of this version is there, whole."""
-    return _whole((folder if folder is not None else _cache_folder()) / f"demo-{version()}")
-
-
-def version() -> str:
-    """Return a stamp of the generator's own source: other code makes another folder."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _cache_folder() -> Path:
-    named = os.environ.get("NAPARI_CTVQA_CACHE")
-    return Path(named) if named else Path(platformdirs.user_cache_dir("napari-ctvqa"))
-
-
-def _whole(root: Path) -> bool:
-    """Return whether every file that the marker lists is there in its size."""
-    try:
-        sizes = json.loads((root / _MARKER).read_text(encoding="utf-8"))["files"]
-        return all((root / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        return False
 
 
 def _clear_abandoned(parent: Path) -> None:
@@ -112,16 +74,10 @@ def _clear_older(parent: Path, made: Path) -> None:
     Only folders of our name that hold our marker; what cannot be removed is left.
     """
     for path in parent.glob("demo-*"):
-        marker = path / _MARKER
+        marker = path / MARKER
         ours = _OUR_NAME.fullmatch(path.name) and marker.is_file() and not path.is_symlink()
         if ours and path != made and time.time() - marker.stat().st_mtime > _UNUSED_S:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _touch(root: Path) -> None:
-    """Note that the demo is in use; a folder that cannot be written to is not noted."""
-    with suppress(OSError):
-        os.utime(root / _MARKER)
 
 
 def _generate(parent: Path, root: Path) -> Path:
@@ -129,14 +85,14 @@ def _generate(parent: Path, root: Path) -> Path:
     partial = Path(tempfile.mkdtemp(prefix=".demo-", suffix=".partial", dir=parent))
     try:
         _write(partial)
-        if root.exists() and not _whole(root):
+        if root.exists() and not whole(root):
             broken = partial.with_suffix(".broken.partial")
             root.rename(broken)
             shutil.rmtree(broken, ignore_errors=True)
         try:
             partial.rename(root)
         except OSError:
-            if not _whole(root):
+            if not whole(root):
                 raise
         return root
     finally:
@@ -158,7 +114,7 @@ def _write(root: Path) -> None:
         files.write_json(root / "results" / f"{model}.json", content)
     written = sorted(path for path in root.rglob("*") if path.is_file())
     sizes = {path.relative_to(root).as_posix(): path.stat().st_size for path in written}
-    files.write_json(root / _MARKER, {"version": version(), "files": sizes})
+    files.write_json(root / MARKER, {"version": version(), "files": sizes})
 
 
 def _write_case(parent: Path, case: CaseParameters) -> tools.Masks:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     import napari
 
+    from napari_ctvqa.core.cases import Volume
+
 PLANES = ("axial", "coronal", "sagittal")
 LEFT = ("Questions", "Run", "Model", "Validate")
 LEFT_WIDTH_PX, RIGHT_WIDTH_PX = 400, 420
@@ -114,13 +116,16 @@ class App(QObject):
         self.setParent(self.window)
         if not self.window.isVisible():
             self._size_px = None  # napari has not chosen its size yet
-        canvas = self.window.centralWidget().findChild(QOpenGLWidget)
+        self.canvas: QOpenGLWidget = self.window.centralWidget().findChild(QOpenGLWidget)
+        """What the picture is drawn in."""
         viewer.canvas.background_color_override = "black"  # around a CT, in a light theme too
-        self.overlays = Overlays(viewer, self.layers, canvas)
-        self.probe = ProbeStrip(viewer, self.layers, canvas)
+        self.overlays = Overlays(viewer, self.layers, self.canvas)
+        self.probe = ProbeStrip(viewer, self.layers, self.canvas)
         self._add_probe()
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
+        self._volume: Volume | None = None
+        self.session.case_changed.connect(self._paint_volume)
         self.shortcuts = Shortcuts(self.window, self._actions())
         for preset in self.layers.presets.presets:
             if preset.key:
@@ -165,6 +170,15 @@ class App(QObject):
             self.probe, name="Under the pointer", area="bottom", add_vertical_stretch=False
         )
         strip.setTitleBarWidget(QWidget())
+
+    def _paint_volume(self) -> None:
+        """Paint a new CT now: masks that are read already would come before Qt's next painting."""
+        case = self.session.case
+        volume = None if case is None else case.volume
+        if volume is not self._volume:
+            self._volume = volume
+            if volume is not None:
+                self.canvas.repaint()
 
     def _show_banner(self) -> None:
         dock = dock_of(self.banner)

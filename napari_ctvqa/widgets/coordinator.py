@@ -21,7 +21,7 @@ from napari_ctvqa.core.ordering import ordered
 from napari_ctvqa.core.records import AnswerFormat, Outcome, named_apart
 from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.core.where import parse_where
-from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, ensure_demo
+from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, begin_demo
 from napari_ctvqa.evidence.chains import wanted_structures
 from napari_ctvqa.io.case_cache import CaseCache
 from napari_ctvqa.runners.desk import (
@@ -129,17 +129,24 @@ class Coordinator(QObject):
         results: Sequence[Path] = (),
         question_id: str | None = None,
         where: str = "",
+        made_by: Callable[[], Path] | None = None,
     ) -> None:
         """Open a case, a benchmark or a question file; see ``runners.opening``."""
         self._open(
             OpenRequest(
-                Path(str(path)), benchmark, tuple(roots), tuple(results), question_id, where
+                Path(str(path)),
+                benchmark,
+                tuple(roots),
+                tuple(results),
+                question_id,
+                where,
+                made_by,
             )
         )
 
     def open_demo(self) -> None:
         """Make the demo data if they are not there yet, and open them on a failure."""
-        self._open(OpenRequest(Path("demo"), made_by=ensure_demo, question_id=FIRST_QUESTION))
+        self.open("demo", question_id=FIRST_QUESTION, made_by=lambda: begin_demo()())
         self.focus.first_difference(FIRST_MODEL)
 
     def _open(self, request: OpenRequest) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from typing import TYPE_CHECKING
 
 import napari
 from napari.settings import get_settings
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.app import app_for
+from napari_ctvqa.widgets.moments import Watch, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +28,8 @@ logger = logging.getLogger(__name__)
 WINDOW_SIZE_PX = (1366, 768)
 PATIENCE_S = 120.0
 AUTOPLAY_STEP_MS = 2500
+START_MS = 4000
+"""From the window to the end of the start, after which garbage is collected again."""
 SETTLE_S = 0.5
 """Time for the last repaint before a picture is taken."""
 
@@ -32,6 +37,7 @@ SETTLE_S = 0.5
 def run_app(
     path: Path | None,
     *,
+    made_by: Callable[[], Path] | None = None,
     benchmark: str | None = None,
     roots: Sequence[Path] = (),
     results: Sequence[Path] = (),
@@ -45,15 +51,16 @@ def run_app(
 
     With ``screenshot`` the window is closed once the case, its masks and its chains are shown, and
     the picture of the whole window is written. ``first_model`` is the model whose first differing
-    step is made to stand out.
+    step is made to stand out. ``made_by`` waits for PATH where it is being made, and returns it.
 
     Raises
     ------
     CtvqaError
         When nothing could be shown for the picture.
     """
-    if path is not None and not path.exists():
+    if path is not None and made_by is None and not path.exists():
         raise NotFoundError(f"{path}: no such file or folder.", hint="Check the path.")
+    note("libraries")
     first_time = get_settings().application.first_time
     viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
     app = app_for(viewer)
@@ -62,6 +69,10 @@ def run_app(
     app.arrange()
     if first_time or screenshot is not None:  # show() took napari's size, or the last one saved
         viewer.window.resize(*WINDOW_SIZE_PX)
+    note("window")
+    Watch(app)
+    if not gc.isenabled():
+        QTimer.singleShot(START_MS, _collect_again)
     if path is not None:
         app.coordinator.open(
             path,
@@ -70,6 +81,7 @@ def run_app(
             results=results,
             question_id=question_id,
             where=where,
+            made_by=made_by,
         )
     if first_model:
         app.coordinator.focus.first_difference(first_model)
@@ -79,6 +91,11 @@ def run_app(
         app.play(AUTOPLAY_STEP_MS)
     napari.run()
     return 0
+
+
+def _collect_again() -> None:
+    gc.freeze()  # what the libraries made stays to the end; never look through it again
+    gc.enable()
 
 
 def _picture(app: App, out: Path, question_id: str | None) -> int:

@@ -24,6 +24,22 @@ def test_the_picture_has_the_size_of_a_laptop_s_screen(qapp, demo_root, tmp_path
     assert (image.width(), image.height()) == WINDOW_SIZE_PX
 
 
+def test_the_moments_of_a_start_are_noted_in_their_order(qapp, demo_root, tmp_path, monkeypatch):
+    times = tmp_path / "times"
+    monkeypatch.setenv("NAPARI_CTVQA_TIMES", str(times))
+    run_app(demo_root, screenshot=tmp_path / "a.png", question_id=FIRST_QUESTION)
+    seconds, moments = zip(*(line.split() for line in times.read_text().splitlines()), strict=True)
+    assert moments == ("libraries", "window", "CT", "complete")
+    assert sorted(map(float, seconds)) == list(map(float, seconds))
+
+
+def test_what_is_still_being_made_is_waited_for(qapp, demo_root, tmp_path):
+    picture = tmp_path / "a.png"
+    asked = {"question_id": FIRST_QUESTION, "made_by": lambda: demo_root}
+    assert run_app(tmp_path / "demo", screenshot=picture, **asked) == 0
+    assert picture.stat().st_size > 0
+
+
 def test_no_picture_of_another_question_than_the_one_asked_for(qapp, demo_root, tmp_path):
     picture = tmp_path / "a.png"
     with pytest.raises(CtvqaError, match="demo_99999"):

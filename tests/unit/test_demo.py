@@ -236,6 +236,30 @@ def test_the_cache_folder_can_be_named(tmp_path, monkeypatch) -> None:
     assert demo.ensure_demo().parent == tmp_path / "named"
 
 
+def test_a_demo_that_is_there_is_not_begun_again(made: Demo, monkeypatch) -> None:
+    monkeypatch.setattr(demo.subprocess, "Popen", lambda *_, **__: pytest.fail("begun again"))
+    assert demo.begin_demo(made.root.parent)() == made.root
+
+
+def test_what_was_begun_is_made_here_where_its_process_fails(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", "false")
+    monkeypatch.setattr(build, "_write", fake_content)
+    root = demo.begin_demo(tmp_path)()
+    assert (root / "benchmark" / "test_qa.json").read_text() == "{}"
+
+
+@pytest.mark.slow
+def test_the_demo_is_begun_in_another_process(made: Demo, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(build, "_write", lambda root: pytest.fail("made here"))
+    assert digests(demo.begin_demo(tmp_path)()) == digests(made.root)
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_begun(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CtvqaError, match="file"):
+        demo.begin_demo(tmp_path / "file")
+
+
 def digests(root: Path) -> dict[str, str]:
     files = sorted(path for path in root.rglob("*") if path.is_file())
     return {

@@ -1,6 +1,7 @@
 """demo, open and shot: what they hand over, and what they say where no window can come up."""
 
 import argparse
+import gc
 import subprocess
 import sys
 from io import StringIO
@@ -71,6 +72,20 @@ def test_shot_asks_for_one_picture(opened, tmp_path):
     (_, options) = opened[0]
     assert options["screenshot"] == picture
     assert options["question_id"] == "c::3"
+
+
+def test_demo_hands_over_what_waits_for_it(opened, monkeypatch):
+    made_by = Path
+    monkeypatch.setattr(demo, "begin_demo", lambda: made_by)
+    assert cli.main(["demo"]) == 0
+    (_, options) = opened[0]
+    assert options["made_by"] is made_by
+    assert options["question_id"] == demo.FIRST_QUESTION
+
+
+def test_garbage_is_collected_again_when_the_window_is_closed(opened):
+    assert cli.main(["open", "data"]) == 0
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +173,8 @@ def test_missing_packages_come_from_the_table(monkeypatch):
 
 def test_the_demo_says_where_it_lies(opened, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "is_made", lambda: False)
-    monkeypatch.setattr(demo, "ensure_demo", lambda: tmp_path / "demo-1")
+    monkeypatch.setattr(demo, "begin_demo", lambda: Path)
+    monkeypatch.setattr(demo, "demo_root", lambda: tmp_path / "demo-1")
     assert cli.main(["demo"]) == 0
     out, err = capsys.readouterr()
     assert out == f"demo: {tmp_path / 'demo-1'}\n"
