@@ -46,6 +46,8 @@ class ChatImage:
 
     name = "chat-image"
     title = "Chat models with pictures"
+    prompt_version = "chat-image 1"
+    """To be raised with every change of what is sent: answers of two versions are two runs."""
 
     @property
     def presets(self) -> Mapping[str, Preset]:

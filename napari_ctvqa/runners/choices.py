@@ -5,6 +5,7 @@ The window and the command line share this; nothing here shows anything.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import re
 import sys
@@ -23,7 +24,7 @@ from napari_ctvqa.io.model_places import ModelPlace, remembered_places
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, ModelAnswerer
 from napari_ctvqa.runners.kits import open_kit
-from napari_ctvqa.runners.model_folder import look_at, mismatch
+from napari_ctvqa.runners.model_folder import MAX_CONFIG_BYTES, look_at, mismatch
 from napari_ctvqa.runners.server import ServerWay
 from napari_ctvqa.runners.server_listing import models_of
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
@@ -39,6 +40,7 @@ BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
 TOY = "toy"
 _TOY_FOLDER = "demo_model"
 _LOCAL_LIBRARIES = ("torch", "transformers")
+_MODEL_FILES = (".json", ".jinja", ".safetensors", ".bin", ".model", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,7 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
     family, preset = _preset_for(wanted)
     _check_mode(wanted)
     way, model_id = _way(wanted, preset)
-    base = preset.name if preset.toy and not wanted.folder else run_name(model_id)
+    base = _base_name(wanted, preset, model_id)
     agent = wanted.mode == AGENT
     kit = (wanted.kit or KITS[0]) if agent else ""
     return ModelAnswerer(
@@ -368,7 +370,7 @@ def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
     if wanted.folder:
         folder = Path(wanted.folder).expanduser().absolute()
         check_folder(folder, preset)
-        return _worker(folder, folder.name, wanted, preset), folder.name
+        return _worker(folder, folder.name, wanted, preset), f"{folder.name} {_content(folder)}"
     if not preset.toy:
         raise NotFoundError(
             f"{preset.name} says how a model is fed, not where it is.",
@@ -378,7 +380,27 @@ def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
     missing = [] if wanted.python else missing_libraries()
     if shipped is None or missing:
         raise NotFoundError(f"the shipped model cannot be run: {_toy_unavailable()}.")
-    return _worker(shipped, preset.title, wanted, preset), preset.name
+    return _worker(shipped, preset.title, wanted, preset), f"{preset.name} {_content(shipped)}"
+
+
+def _base_name(wanted: Wanted, preset: Preset, model_id: str) -> str:
+    if wanted.folder:
+        return run_name(Path(wanted.folder).name)
+    return run_name(model_id) if wanted.server else preset.name
+
+
+def _content(folder: Path) -> str:
+    """Return a mark of what is in a model folder: its small files, names and sizes of weights.
+
+    Two folders of one name are two models; hashing gigabytes of weights would take minutes.
+    """
+    mark = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.is_file() and file.suffix in _MODEL_FILES:
+            size = file.stat().st_size
+            mark.update(f"{file.name} {size}\n".encode())
+            mark.update(file.read_bytes() if size <= MAX_CONFIG_BYTES else b"")
+    return mark.hexdigest()[:12]
 
 
 def _worker(folder: Path, title: str, wanted: Wanted, preset: Preset) -> WorkerWay:

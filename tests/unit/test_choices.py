@@ -29,6 +29,13 @@ from napari_ctvqa.runners.choices import (
 )
 from napari_ctvqa.runners.opening import open_path
 from napari_ctvqa.runners.server import ServerWay
+from napari_ctvqa.runners.server_profile import (
+    Kind,
+    Pictures,
+    Profile,
+    Tools,
+    store_profile,
+)
 from napari_ctvqa.runners.worker_client import WorkerWay
 
 
@@ -61,6 +68,12 @@ def chatting(*replies, models=("Qwen/Qwen3-VL-4B-Instruct",)):
 
 def chats(server):
     return [r.body for r in server.received if r.method == "POST"]
+
+
+def probed(server, model="Qwen/Qwen3-VL-4B-Instruct"):
+    """Let a server be known, so that only what is asked of it arrives."""
+    known = {"pictures": Pictures.SEEN, "tools": Tools.PARSED, "kind": Kind.VLLM}
+    store_profile(Profile(server.url, model, **known, usage=True, checked="2026-01-01T00:00:00"))
 
 
 def named(name):
@@ -187,6 +200,10 @@ def test_a_folder_runs_in_the_worker_with_what_its_preset_wants(bench, tmp_path)
     assert (settings.interpreter, settings.device) == ("/env/python", "cuda:1")
     assert settings.never_fp16 and not settings.trust_remote_code
     assert (made.name, made.config.way) == ("medgemma-4b-it", "worker")
+    before = made.config.model_id
+    assert before.startswith("medgemma-4b-it ")
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    assert answerer_for(wanted, opened).config.model_id != before, "another model of that name"
 
 
 def test_a_folder_of_another_model_is_refused_with_what_would_fit(bench, tmp_path):
@@ -238,6 +255,7 @@ def rows(out):
 def test_run_asks_a_server_and_remembers_it(bench, tmp_path, capsys):
     out = tmp_path / "r.json"
     with serving(chatting(words("A"))) as server:
+        probed(server)
         options = ("--model", "qwen3-vl", "--slices", 2, "--seed", 5, "--limit", 2)
         assert run(bench, out, *options, "--server", server.url) == 0
         (first, _) = chats(server)
@@ -280,6 +298,7 @@ def test_run_lets_an_agent_use_its_kit_over_a_server(bench, tmp_path):
         200, "text/event-stream", event(delta(tool_calls=[call])), event(finished("tool_calls"))
     )
     with serving(chatting(calling, words("A"))) as server:
+        probed(server)
         options = ("--mode", "agent", "--kit", "oracle", "--limit", 1, "--model", "qwen3-vl")
         assert run(bench, out, *options, "--server", server.url) == 0
         first, second = chats(server)
@@ -301,7 +320,8 @@ def test_a_server_that_is_gone_ends_the_run_after_three_and_it_goes_on(bench, tm
     assert "3 questions in a row failed alike" in said and "--retry-errors" in said
     assert len(rows(out)) == 3 and all(r["raw_output"].startswith("[ERROR]") for r in rows(out))
     assert remembered_places() == (), "what never answered is not remembered"
-    with serving(chatting(words("A"))) as there:
+    with serving(chatting(words("A"), models=("x/y",))) as there:
+        probed(there, "x/y")
         assert run(bench, out, *server, "--server", there.url, "--retry-errors") == 0
     assert [row["raw_output"] for row in rows(out)] == ["A"] * 9
 
@@ -318,6 +338,7 @@ def test_run_confirms_a_host_once(bench, tmp_path, capsys):
 def test_without_pictures_pixels_are_not_kept(bench, tmp_path):
     out = tmp_path / "r.json"
     with serving(chatting(words("A"))) as server:
+        probed(server)
         options = ("--model", "qwen3-vl", "--slices", 1, "--limit", 1, "--no-pictures")
         assert run(bench, out, *options, "--server", server.url) == 0
     assert not list(tmp_path.rglob("*.png")) and list(tmp_path.rglob("ask.json"))
