@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,7 +215,7 @@ def read_events(results: Path, question_id: str) -> tuple[TimedEvent, ...]:
     NotFoundError, InputFileError
         As ``read_seen`` does.
     """
-    sent = {one.step: one for one in read_seen(results, question_id).requests}
+    sent = read_seen(results, question_id).requests
     path = _folder_of(results, question_id) / EVENTS
     found: list[TimedEvent] = []
     last = 0.0
@@ -223,17 +223,17 @@ def read_events(results: Path, question_id: str) -> tuple[TimedEvent, ...]:
         try:
             event = _event(row.values, sent)
             last = max(last, float(row.values["t"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             logger.warning("%s: line %s is left out (%s)", path, row.line, error)
         else:
             found.append(TimedEvent(last, event))
     return tuple(found)
 
 
-def _event(data: Mapping[str, Any], sent: Mapping[int, Sent]) -> Event:
+def _event(data: Mapping[str, Any], sent: Sequence[Sent]) -> Event:
     kind = data["event"]
     if kind == "sent":
-        return sent[int(data["step"])]
+        return sent[int(data["request"])]
     values = {key: value for key, value in data.items() if key not in ("t", "event")}
     if kind == "call_made":
         return CallMade(int(values["step"]), _call(values["call"]), str(values["repaired"]))

@@ -73,6 +73,7 @@ class SeenAnswer:
         if told is None:
             return
         if isinstance(event, Sent):
+            told["request"] = len(self.sent)  # two requests may be of one step
             self.sent.append(event)
         line = json_line({"t": seconds, **told}) + b"\n"
         if self._bytes + len(line) > MAX_EVENTS_BYTES and isinstance(event, Tokens | Status):

@@ -18,7 +18,15 @@ from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.arguments import failure
 from napari_ctvqa.core.asking import Message, Picture, Prepared
 from napari_ctvqa.core.dialects import Returned, described_tools, lists_tools, turns_of_step
-from napari_ctvqa.core.events import CallMade, CallReturned, Done, Event, Sent
+from napari_ctvqa.core.events import (
+    CallMade,
+    CallReturned,
+    Done,
+    Event,
+    Failed,
+    FailureKind,
+    Sent,
+)
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import Turn
 from napari_ctvqa.io.pictures import read_png
@@ -56,6 +64,8 @@ class Agent:
     facts: Facts
     turns: list[Turn]
     max_steps: int
+    tools_refused: bool = False
+    """Whether the server takes no tools: nothing was answered, and the tools must be described."""
     _repairs: int = 0
     _messages: list[Message] = field(default_factory=list)
 
@@ -69,8 +79,10 @@ class Agent:
             yield Sent(replace(self.prepared, ask=ask), step)
             came = yield from self.speaker.ask(ask, self.facts)
             if came.failed is not None:
+                self.tools_refused = step == 1 and bool(ask.tools) and _refuses(came.failed)
                 self.facts.failed = came.failed
-                yield came.failed
+                if not self.tools_refused:
+                    yield came.failed
                 return ""
             yield Done(came.text, came.calls, came.reason)
             text = self.speaker.read(came, ask, self.facts)
@@ -159,6 +171,10 @@ class Agent:
         dialect = self.speaker.preset.dialect
         by_server = bool(came.calls)
         return list(turns_of_step(dialect, came.text, returned, step=step, by_server=by_server))
+
+
+def _refuses(failed: Failed) -> bool:
+    return failed.kind is FailureKind.UNSUPPORTED_FIELD and not failed.partial
 
 
 def _with_text(message: Message, text: str) -> Message:

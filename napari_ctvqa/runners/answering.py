@@ -6,6 +6,7 @@ executes requests.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Sent
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Sent, Status
 from napari_ctvqa.core.failures import failed_text
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import EMPTY, Prediction, RunConfig, Trace, Turn
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import AnswerFormat, Question
     from napari_ctvqa.evidence.kits import Kit
 
+logger = logging.getLogger(__name__)
+
 DIRECT, AGENT = "direct", "agent"
 MODES = (DIRECT, AGENT)
-NO_DIALECT = "none"
+NO_TOOL_CALLS = "the model knows no tool calls: they are described, and read as JSON"
+TOOLS_REFUSED = "the server takes no tools: they are described in the prompt, and read as JSON"
 MAX_STEPS = 5
 """DeepTumorVQA's: an agent's turns, the last without tools."""
 _VERSIONS = ("torch", "transformers", "dtype", "device")
@@ -86,9 +90,11 @@ class ModelAnswerer:
             raise ValueError("an agent needs a kit")
         self.name, self.title = name, title
         self.family, self.way = family, way
-        self.borrowed = mode == AGENT and preset.dialect == NO_DIALECT
-        """Whether calls are read as JSON, as the model knows no tool calls of its own."""
-        self.preset = replace(preset, dialect="json") if self.borrowed else preset
+        borrowed = mode == AGENT and preset.dialect == "none"
+        self.preset = replace(preset, dialect="json") if borrowed else preset
+        self.described = NO_TOOL_CALLS if borrowed else ""
+        """Why tools are described in the prompt and calls read as JSON, where that is not how the
+        model was trained; a note of every answer."""
         self.mode, self.kit, self.kit_of = mode, kit if mode == AGENT else "", kit_of
         self.kit_from = kit_from
         self.settings, self.max_steps, self.seed = settings, max_steps, seed
@@ -208,18 +214,35 @@ class ModelAnswerer:
         settings = dict(self.settings)
         if self.mode == AGENT:
             settings["with_tools"] = True
-        if self.borrowed:
-            facts.note("the model knows no tool calls: they are described, and read as JSON")
+        facts.note(self.described)
         prepared = self.family.prepare(self.preset, question, case, answer_format, settings)
         prepared = replace(prepared, ask=self._seeded(prepared.ask))
         for note in prepared.notes:
             facts.note(note)
-        speaker = Speaker(self.family, self.preset, self.way, self.cancelled)
-        if self.mode == AGENT:
-            assert self.kit_of is not None
-            kit = self.kit_of(case)
-            return (yield from Agent(speaker, kit, prepared, facts, turns, self.max_steps).run())
-        return (yield from _direct(speaker, prepared, facts))
+        if self.mode != AGENT:
+            return (yield from _direct(self._speaker(), prepared, facts))
+        assert self.kit_of is not None
+        kit = self.kit_of(case)
+        agent = Agent(self._speaker(), kit, prepared, facts, turns, self.max_steps)
+        text = yield from agent.run()
+        if agent.tools_refused and facts.failed is not None:
+            yield from self._describe_tools(facts)
+            agent = Agent(self._speaker(), kit, prepared, facts, turns, self.max_steps)
+            text = yield from agent.run()
+        return text
+
+    def _speaker(self) -> Speaker:
+        return Speaker(self.family, self.preset, self.way, self.cancelled)
+
+    def _describe_tools(self, facts: Facts) -> Iterator[Event]:
+        """From now on describe the tools in the prompt: the server takes none."""
+        assert facts.failed is not None
+        logger.info("%s takes no tools: %s", self.way.title, facts.failed.message)
+        yield Status("The server takes no tools: they are described in the prompt instead")
+        facts.note(f"{TOOLS_REFUSED} ({facts.failed.message} {facts.failed.hint})")
+        facts.failed = None
+        self.preset = replace(self.preset, dialect="json")
+        self.described = TOOLS_REFUSED
 
     def _seeded(self, ask: Ask) -> Ask:
         if self.seed is None:

@@ -273,6 +273,32 @@ def test_repair_is_limited():
     assert len([t for t in last.trace.turns if t.call]) == MAX_REPAIRS
 
 
+REFUSED = Failed(FailureKind.UNSUPPORTED_FIELD, "gpu7 takes no tools.", "Start it with a parser.")
+
+
+def test_a_server_that_takes_no_tools_is_told_of_them_in_the_prompt():
+    answerer = model(REFUSED, SEGMENT, "B", SEGMENT, "A")
+    items = told(answerer)
+    last = items[-1]
+    assert last.raw_text == "B" and not last.failed
+    assert [t.call.name for t in last.trace.turns if t.call] == ["segment_organ"]
+    assert "takes no tools: they are described" in last.record["note"]
+    assert "Start it with a parser." in last.record["note"]
+    first, second, third = answerer.way.asks
+    assert first.tools and second.tools == third.tools == ()
+    assert '"name": "segment_organ"' in second.messages[0].text
+    assert third.messages[-1].role == "user"
+    assert not any(isinstance(item, Failed) for item in items)
+    again = told(answerer)[-1]
+    assert again.raw_text == "A" and "they are described" in again.record["note"]
+    assert len(answerer.way.asks) == 5, "the next question does not meet the refusal again"
+
+
+def test_tools_refused_in_the_middle_are_a_failure():
+    last = told(model(SEGMENT, REFUSED))[-1]
+    assert last.failed and last.trace.turns[-1].error == "gpu7 takes no tools."
+
+
 # --------------------------------------------------------------------------------------- hostile
 
 

@@ -144,6 +144,13 @@ def test_events_come_back_in_order_with_their_times(tmp_path):
     assert times == sorted(times) and 0 <= times[0] <= times[-1] < 5
 
 
+def test_two_requests_of_one_step_are_told_apart(tmp_path):
+    first, second = requests()
+    keep(tmp_path / "r.json", [first, Sent(second.prepared, 1)])
+    one, other = (timed.event for timed in read_events(tmp_path / "r.json", "q1"))
+    assert (len(one.prepared.ask.messages), len(other.prepared.ask.messages)) == (2, 5)
+
+
 def test_a_failure_comes_back(tmp_path):
     failed = Failed(FailureKind.BROKEN_STREAM, "Broke off.", "Ask again.", "EOF", "Le")
     keep(tmp_path / "r.json", [requests()[0], failed])
