@@ -109,12 +109,16 @@ class Wishes:
     """+1 / -1: next / previous slice of the focused mask."""
     back = Signal()
     """Return to the slice where the reader was before the first focus."""
-    run = Signal(str, str, str)
-    """Answerer name, kit, ``"question"`` or ``"filter"``."""
+    run = Signal(object, str)
+    """What is to run (``runners.choices.Wanted``), on ``"question"`` or ``"filter"``."""
     answer_format = Signal(str)
     """``"mc"`` or ``"freeform"``: how the next run asks; sets ``answer_format``."""
     cancel_run = Signal()
     """Stop after the word that is being written; what is done is kept."""
+    unload = Signal()
+    """Free the memory of the model that was run last."""
+    replay = Signal(str)
+    """Model whose recorded answer to the current question is to be played again."""
     force_stop = Signal()
     """End what does not stop by itself: its process or its connection."""
     show_picture = Signal(object)
@@ -189,6 +193,8 @@ class Session:
         self.focus: MaskFocus | None = None
         self.focused_step: EvidenceStep | None = None
         self.progress = RunProgress()
+        self.loaded = ""
+        """The model whose process is kept for the next question; empty for none."""
         self.live: LiveRun | None = None
         """The answer that is coming, or the last one that came in this window."""
         self.validation = Validation()
@@ -258,6 +264,7 @@ _ANNOUNCES = {
     "progress": "progress_changed",
     "live": "live_changed",
     "results_folder": "progress_changed",
+    "loaded": "progress_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",
     "problem": "problem_changed",

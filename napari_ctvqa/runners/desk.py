@@ -20,11 +20,12 @@ from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, S
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.io.seen_writing import SeenAnswer
-from napari_ctvqa.runners.kept import keep_answer
+from napari_ctvqa.runners.batch import run_batch
+from napari_ctvqa.runners.kept import keep_answer, result_path
 from napari_ctvqa.runners.opening import Opened, open_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from napari_ctvqa.core.cases import Case
@@ -85,6 +86,14 @@ class LiveAnswer:
     path: str = ""
     live: LiveRun | None = None
     """What a model is doing; None for an agent that has no words of its own."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Who answers, and the file that a batch writes; comes before the first answer."""
+
+    answerer: Answerer
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,7 +211,7 @@ def answered(
         began_s=time.monotonic(),
     )
     seen = SeenAnswer(question.id, answerer.name)
-    reported = 0.0
+    pace = _Pace(WORDS_EVERY_S)
     for event in answerer.answer(question, case, answer_format):
         seen.take(event)
         if isinstance(event, Turn):
@@ -219,13 +228,82 @@ def answered(
             continue
         else:
             live = live.after(event)
-        if isinstance(event, Tokens | Status) and time.monotonic() - reported < WORDS_EVERY_S:
+        if isinstance(event, Tokens | Status) and not pace.allows():
             continue
-        reported = time.monotonic()
         yield LiveAnswer(answerer.name, question, turns, live=live)
     if live.running:
         live = replace(live, ended_s=time.monotonic())
         yield LiveAnswer(answerer.name, question, turns, live=live)
+
+
+class _Pace:
+    """Lets a few events pass at once and many only so often.
+
+    Without the few, words that come right after another event would wait for the next ones.
+    """
+
+    FEW = 5.0
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s, self._left, self._asked = every_s, self.FEW, time.monotonic()
+
+    def allows(self) -> bool:
+        now = time.monotonic()
+        self._left = min(self.FEW, self._left + (now - self._asked) / self._every_s)
+        self._asked = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+def live_answers(
+    make: Callable[[], Answerer],
+    question: Question,
+    case: Case,
+    answer_format: AnswerFormat,
+    opened: Opened,
+    began: str,
+) -> Generator[Begun | LiveAnswer, None, None]:
+    """Yield who answers, then what ``answered`` does; making it may ask a server.
+
+    Raises
+    ------
+    CtvqaError
+        What ``make`` raises.
+    """
+    answerer = make()
+    yield Begun(answerer)
+    yield from answered(answerer, question, case, answer_format, opened, began)
+
+
+def batch_answers(
+    make: Callable[[], Answerer],
+    opened: Opened,
+    answer_format: AnswerFormat,
+    rows: Sequence[int],
+    *,
+    assume_none: bool,
+) -> Generator[Begun | BatchReport, None, None]:
+    """Yield who answers into which file, then a batch's answers as ``scored_batch`` does.
+
+    Raises
+    ------
+    CtvqaError
+        What ``make`` raises, and when the file cannot be written.
+    """
+    answerer = make()
+    out = result_path(opened, answerer.name, answer_format)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CtvqaError(
+            f"{out.parent} cannot be made: {error.strerror or error}.",
+            hint="Answers are kept there; make room or give the folder back.",
+        ) from error
+    yield Begun(answerer, str(out))
+    items = run_batch(opened, answerer, answer_format, out, rows=rows, assume_none=assume_none)
+    yield from scored_batch(items, opened, answer_format)
 
 
 def scored_batch(

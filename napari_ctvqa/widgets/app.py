@@ -24,6 +24,7 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState, Session
+from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import Overlays
@@ -38,6 +39,7 @@ from napari_ctvqa.widgets.panels import (
 )
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
+from napari_ctvqa.widgets.runs import THIS_QUESTION
 from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
 
@@ -250,7 +252,7 @@ class App(QObject):
             "previous_mask_slice": partial(wishes.mask_slice.emit, -1),
             "back": wishes.back.emit,
             "reveal": wishes.reveal.emit,
-            "run_question": partial(wishes.run.emit, "rules", "", "question"),
+            "run_question": partial(wishes.run.emit, Wanted("rules"), THIS_QUESTION),
             "cancel_run": wishes.cancel_run.emit,
             "search": self._search,
             "open_folder": self.choose_folder,

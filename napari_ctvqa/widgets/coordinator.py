@@ -90,6 +90,7 @@ class Coordinator(QObject):
             (wishes.run, self.runs.start),
             (wishes.cancel_run, self.runs.cancel),
             (wishes.force_stop, self.runs.force_stop),
+            (wishes.unload, self.runs.unload),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.absent_means_none, self.set_absent_means_none),
@@ -106,7 +107,7 @@ class Coordinator(QObject):
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
-        self.runs.abandon()
+        self.runs.close()
         self.jobs.close()
         self._cases.close()
 

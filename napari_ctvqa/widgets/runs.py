@@ -8,22 +8,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.assumed import absent_means_none
-from napari_ctvqa.core.errors import CtvqaError, NotFoundError
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Prediction, Run, Trace
 from napari_ctvqa.core.session import RunProgress, RunState
-from napari_ctvqa.extensions import models
-from napari_ctvqa.runners.batch import run_batch
-from napari_ctvqa.runners.desk import answered, has_wanted, scored_batch
-from napari_ctvqa.runners.kept import result_path
+from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners.answering import AGENT
+from napari_ctvqa.runners.choices import UnconfirmedHostError
+from napari_ctvqa.runners.desk import Begun, batch_answers, has_wanted, live_answers
+from napari_ctvqa.runners.keeping import Keeper
 from napari_ctvqa.widgets.problems import report
+from napari_ctvqa.widgets.questions_asked import may_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ctvqa.core.session import Session
+    from napari_ctvqa.runners.choices import Wanted
     from napari_ctvqa.runners.desk import BatchReport, LiveAnswer
     from napari_ctvqa.runners.opening import Opened
     from napari_ctvqa.widgets.jobs import Jobs
+
+THIS_QUESTION, THE_FILTER = "question", "filter"
 
 
 class Runs:
@@ -35,10 +40,20 @@ class Runs:
         Where answers appear, and what runs them.
     opened
         Returns what is open, None for nothing.
+    may_send_to
+        Asks whether pictures may go to a host that is not confirmed yet.
     """
 
-    def __init__(self, session: Session, jobs: Jobs, opened: Callable[[], Opened | None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        jobs: Jobs,
+        opened: Callable[[], Opened | None],
+        may_send_to: Callable[[str], bool] = may_send,
+    ) -> None:
         self.session, self.jobs, self.opened = session, jobs, opened
+        self._may_send_to = may_send_to
+        self._keeper = Keeper()
         self._began = datetime.now().strftime("%Y%m%d-%H%M%S")
         self._answerer: Any = None
         """What runs now, or ran last."""
@@ -46,17 +61,29 @@ class Runs:
         """What the running answerer had said to this question before, should it be stopped."""
         self._turns = 0
 
-    def start(self, name: str, kit: str, scope: str) -> None:
-        """Let an answerer answer the current question, or all that the filter shows."""
-        if "live" in self.jobs or "batch" in self.jobs:
+    def start(self, wanted: Wanted, scope: str) -> None:
+        """Let what is wanted answer the current question, or all that the filter shows."""
+        opened = self.opened()
+        if self.busy or opened is None or opened.benchmark is None or opened.questions is None:
             return
-        answerer = models().get(name)
-        if answerer is None:
-            report(self.session, NotFoundError(f"There is no model {name!r}."))
-        elif scope == "question":
-            self.ask_current(answerer)
+        make = partial(self._keeper.answerer, wanted, opened)
+        again = partial(self.start, wanted, scope)
+        if scope == THIS_QUESTION:
+            all_masks = wanted.mode == AGENT
+            self._ask(make, wanted.model, again, opened, all_masks=all_masks)
         else:
-            self._run_filter(answerer)
+            self._ask_all(make, wanted.model, again, opened)
+
+    def ask_current(self, answerer: Any) -> None:
+        """Let an answerer that is there answer the current question."""
+        opened = self.opened()
+        if not self.busy and opened is not None:
+            self._ask(lambda: answerer, answerer.name, lambda: None, opened, all_masks=False)
+
+    @property
+    def busy(self) -> bool:
+        """Return whether something is being answered."""
+        return "live" in self.jobs or "batch" in self.jobs
 
     def _take(self, answerer: Any) -> None:
         """Make it the one that ``cancel`` stops."""
@@ -65,10 +92,18 @@ class Runs:
         if stopped is not None:
             stopped.clear()
 
-    def ask_current(self, answerer: Any) -> None:
-        """Let an answerer answer the current question; a problem is shown, nothing is raised."""
+    def _ask(
+        self,
+        make: Callable[[], Any],
+        model: str,
+        again: Callable[[], None],
+        opened: Opened,
+        *,
+        all_masks: bool,
+    ) -> None:
         question, case = self.session.question, self.session.case
-        if question is None or case is None or not has_wanted(question, case, answerer):
+        ready = question is not None and case is not None and has_wanted(question, case)
+        if question is None or case is None or not ready or (all_masks and not case.complete):
             report(
                 self.session,
                 CtvqaError(
@@ -77,23 +112,28 @@ class Runs:
                 ),
             )
             return
-        self._take(answerer)
-        run = self.session.runs.get(answerer.name)
-        self._before = run.predictions.get(question.id) if run is not None else None
         self.session.update(
-            progress=RunProgress(RunState.RUNNING, answerer.name, 0, 1, message=question.id)
+            progress=RunProgress(RunState.RUNNING, model, 0, 1, message=question.id)
         )
-        opened = self.opened()
-        assert opened is not None
         if self.session.absent_means_none:
             case = absent_means_none(case)
         self.jobs.start(
             "live",
-            answered(answerer, question, case, self.session.answer_format, opened, self._began),
-            self._show_live,
-            self._run_failed,
+            live_answers(make, question, case, self.session.answer_format, opened, self._began),
+            partial(self._show_item, self._show_live),
+            partial(self._run_failed, again),
             self._run_ended,
         )
+
+    def _show_item(self, show: Callable[[Any], None], item: Any) -> None:
+        if isinstance(item, Begun):
+            self._take(item.answerer)
+            self.session.update(
+                progress=replace(self.session.progress, model=item.answerer.name, path=item.path),
+                loaded=item.answerer.name if hasattr(item.answerer, "force_stop") else "",
+            )
+        else:
+            show(item)
 
     def _show_live(self, live: LiveAnswer) -> None:
         """Show words at once; the answers, and the chains behind them, only when these change."""
@@ -140,34 +180,27 @@ class Runs:
             del runs[live.model]
         self.session.update(runs=runs)
 
-    def _run_filter(self, answerer: Any) -> None:
-        opened = self.opened()
-        if opened is None or opened.questions is None or opened.benchmark is None:
-            return
-        self._take(answerer)
-        out = result_path(opened, answerer.name, self.session.answer_format)
-        out.parent.mkdir(parents=True, exist_ok=True)
+    def _ask_all(
+        self, make: Callable[[], Any], model: str, again: Callable[[], None], opened: Opened
+    ) -> None:
         rows = [int(row) for row in self.session.rows]
-        self.session.update(
-            progress=RunProgress(RunState.RUNNING, answerer.name, 0, len(rows), path=str(out))
-        )
-        items = run_batch(
-            opened,
-            answerer,
-            self.session.answer_format,
-            out,
-            rows=rows,
-            assume_none=self.session.absent_means_none,
-        )
+        self.session.update(progress=RunProgress(RunState.RUNNING, model, 0, len(rows)))
         self.jobs.start(
             "batch",
-            scored_batch(items, opened, self.session.answer_format),
-            partial(self._show_batch, answerer.name, str(out)),
-            self._run_failed,
+            batch_answers(
+                make,
+                opened,
+                self.session.answer_format,
+                rows,
+                assume_none=self.session.absent_means_none,
+            ),
+            partial(self._show_item, self._show_batch),
+            partial(self._run_failed, again),
             self._run_ended,
         )
 
-    def _show_batch(self, model: str, out: str, item: BatchReport) -> None:
+    def _show_batch(self, item: BatchReport) -> None:
+        model, out = self.session.progress.model, self.session.progress.path
         run = self.session.runs.get(model) or Run(model, {}, self.session.answer_format)
         self.session.update(
             runs={
@@ -215,13 +248,31 @@ class Runs:
     def abandon(self) -> None:
         """Let go of what runs, because something else is opened."""
         stop = getattr(self._answerer, "cancel", None)
-        if stop is not None and ("live" in self.jobs or "batch" in self.jobs):
+        if stop is not None and self.busy:
             stop()
         for slot in ("live", "batch"):
             self.jobs.cancel(slot)
-        self.session.update(live=None)
+        self.session.update(live=None, progress=RunProgress())
 
-    def _run_failed(self, error: BaseException) -> None:
+    def unload(self) -> None:
+        """Free the memory of the model that was run last; it is loaded anew when it is asked."""
+        if not self.busy:
+            self._keeper.let_go()
+            self.session.update(loaded="")
+
+    def close(self) -> None:
+        """Stop everything and leave no process behind."""
+        self.abandon()
+        self._keeper.close()
+
+    def _run_failed(self, again: Callable[[], None], error: BaseException) -> None:
+        if isinstance(error, UnconfirmedHostError):
+            if self._may_send_to(error.host):
+                hosts.confirm(error.host)
+                self.jobs.cancel("live")
+                self.jobs.cancel("batch")
+                again()
+            return
         report(self.session, error)
 
     def _run_ended(self) -> None:

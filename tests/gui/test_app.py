@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication
 from napari_ctvqa import demo
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.session import CaseState, RunState
+from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.app import app_for, dock_of
 from napari_ctvqa.widgets.launch import wait_until
 
@@ -147,7 +148,7 @@ def test_back_returns_to_the_slice_before_the_focus(app):
 
 
 def test_the_rule_agent_answers_this_question(app):
-    app.session.wishes.run.emit("rules", "", "question")
+    app.session.wishes.run.emit(Wanted("rules"), "question")
     settle(app)
     question = app.session.question
     prediction = app.session.runs["rules"].predictions[question.id]
@@ -164,7 +165,7 @@ def test_asking_again_rewrites_no_answer(app):
     settle(app)
     paths = set()
     for _ in range(2):
-        app.session.wishes.run.emit("rules", "", "question")
+        app.session.wishes.run.emit(Wanted("rules"), "question")
         settle(app)
         paths.add(app.session.progress.path)
     assert len(paths) == 2
@@ -173,7 +174,7 @@ def test_asking_again_rewrites_no_answer(app):
 def test_the_rule_agent_answers_what_the_filter_shows_and_keeps_a_file(app):
     app.session.wishes.filter.emit('subtype:"organ volume measurement"')
     wanted = len(app.session.rows)
-    app.session.wishes.run.emit("rules", "", "filter")
+    app.session.wishes.run.emit(Wanted("rules"), "filter")
     assert app.session.progress.state is RunState.RUNNING
     settle(app)
     assert app.session.progress.done == wanted
@@ -183,7 +184,7 @@ def test_the_rule_agent_answers_what_the_filter_shows_and_keeps_a_file(app):
 
 def test_a_run_can_be_stopped_and_keeps_what_it_has(app):
     app.session.wishes.filter.emit("")
-    app.session.wishes.run.emit("rules", "", "filter")
+    app.session.wishes.run.emit(Wanted("rules"), "filter")
     app.session.wishes.cancel_run.emit()
     assert app.session.progress.state is RunState.IDLE
     settle(app)

@@ -2,33 +2,46 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from panel_sessions import listener as heard_from
 from panel_sessions import opened
 from panel_texts import labels_are_plain, shown_texts, texts_of
-from qtpy.QtWidgets import QComboBox, QProgressBar, QPushButton, QRadioButton
+from qtpy.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QRadioButton
 
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunProgress, RunState, Session
 from napari_ctvqa.extensions import Discovered
+from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners.choices import (
+    BUILT_IN,
+    PLACE,
+    PRESET,
+    SHIPPED,
+    Choice,
+    ModelPlace,
+    Wanted,
+)
 from napari_ctvqa.widgets.panels import run as run_panel
 from napari_ctvqa.widgets.panels.run import PANEL, Rate
 
 HOSTILE = "<b>bold</b>\u202egnp\x00"
-ANSWERERS = {
-    "rules": SimpleNamespace(name="rules", title="Rule agent", kits=("live", "oracle")),
-    "echo": SimpleNamespace(name="echo", title="Echo"),
-}
+CHOICES = (
+    Choice("rules", "Rule agent", BUILT_IN, modes=("direct",), kits=("live",)),
+    Choice("toy", "Toy model", SHIPPED, modes=("direct", "agent"), kits=("oracle", "live"),
+           facts={"toy": True}),
+    Choice("big", "Big model", PRESET, modes=("direct", "agent"), kits=("oracle", "live"),
+           facts={"weights_gb": 17.5, "licence": "Apache-2.0", "gated": True}),
+)  # fmt: skip
 
 
 @pytest.fixture
 def show(qtbot, monkeypatch):
-    def make(session, found=ANSWERERS, unavailable=None, width=400):
-        known = Discovered(dict(found), dict(unavailable or {}))
+    def make(session, found=CHOICES, unavailable=None, width=400):
+        known = Discovered({}, dict(unavailable or {}))
         monkeypatch.setattr(run_panel, "discover", lambda kind, attribute: known)
+        monkeypatch.setattr(run_panel, "choices", lambda: tuple(found))
         panel = PANEL(session)
         qtbot.addWidget(panel)
         panel.resize(width, 600)
@@ -110,11 +123,11 @@ def test_models_that_cannot_be_used_are_listed_with_the_reason(show):
     assert "not available: napari_ctvqa.models.big" in shown_texts(panel)
     assert "No module named 'torch'" in shown_texts(panel)
     models = _combo(panel, "Model or agent")
-    assert [models.itemData(i) for i in range(models.count())] == ["rules", "echo"]
+    assert [models.itemData(i) for i in range(models.count())] == ["rules", "toy", "big"]
 
 
 def test_without_any_model_there_is_nothing_to_run(show):
-    panel = show(opened(), found={})
+    panel = show(opened(), found=())
     assert "No model or agent can be used" in shown_texts(panel)
     assert not _button(panel, "Run").isEnabled()
 
@@ -122,23 +135,99 @@ def test_without_any_model_there_is_nothing_to_run(show):
 # --------------------------------------------------------------------- asking
 
 
-def test_run_asks_with_model_kit_and_scope(show):
+def choose(panel, name, **fields):
+    models = _combo(panel, "Model or agent")
+    models.setCurrentIndex(models.findData(name))
+    for title, text in fields.items():
+        line = next(
+            x for x in panel.findChildren(QLineEdit) if x.accessibleName().startswith(title)
+        )
+        line.setText(text)
+
+
+def test_run_asks_with_model_mode_kit_and_scope(show):
     session = opened()
     heard = heard_from(session.wishes.run)
     panel = show(session)
     _button(panel, "Run").click()
+    choose(panel, "toy")
+    assert "not valid on real CT" in shown_texts(panel)
+    assert "Nothing leaves this machine." in shown_texts(panel)
+    assert not _combo(panel, "Tool kit").isVisible()
+    _button(panel, "Run").click()
+    mode = _combo(panel, "How it answers")
+    mode.setCurrentIndex(mode.findData("agent"))
     _combo(panel, "Tool kit").setCurrentIndex(1)
     _scope(panel, "All that").click()
     _button(panel, "Run").click()
-    models = _combo(panel, "Model or agent")
-    models.setCurrentIndex(models.findData("echo"))
-    assert not _combo(panel, "Tool kit").isVisible()
+    assert heard == [
+        (Wanted("rules"), "question"),
+        (Wanted("toy"), "question"),
+        (Wanted("toy", mode="agent", kit="live"), "filter"),
+    ]
+
+
+def test_a_model_without_a_place_asks_for_one_and_says_where_pictures_go(show, monkeypatch):
+    monkeypatch.setattr(hosts, "is_allowed", lambda host: False)
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session)
+    choose(panel, "big")
+    text = shown_texts(panel)
+    assert "Give the server's address first." in text
+    assert "weights 17.5 GB · Apache-2.0 · access must be asked for" in text
+    assert not _button(panel, "Run").isEnabled()
+    choose(panel, "big", Server="http://localhost:8000/v1")
+    assert "on this machine" in shown_texts(panel)
+    choose(panel, "big", Server="https://gpu7.example.org/v1")
+    assert "gpu7.example.org, another machine (you are asked once before)" in shown_texts(panel)
+    assert _button(panel, "Run").isEnabled()
+    _button(panel, "Run").click()
+    where = _combo(panel, "Where it runs")
+    where.setCurrentIndex(where.findData("folder"))
+    assert "Give the model's folder first." in shown_texts(panel)
+    choose(panel, "big", **{"Model folder": "/models/big", "Python": "/envs/big/bin/python"})
     _button(panel, "Run").click()
     assert heard == [
-        ("rules", "live", "question"),
-        ("rules", "oracle", "filter"),
-        ("echo", "", "filter"),
+        (Wanted("big", server="https://gpu7.example.org/v1"), "question"),
+        (Wanted("big", folder="/models/big", python="/envs/big/bin/python"), "question"),
     ]
+
+
+def test_a_wrong_address_says_what_is_wrong_with_it(show):
+    panel = show(opened())
+    choose(panel, "big", Server="ftp://somewhere")
+    assert not _button(panel, "Run").isEnabled()
+    assert "http" in shown_texts(panel)
+
+
+def test_what_cannot_run_now_says_why_and_takes_another_python(show):
+    missing = replace(CHOICES[1], unavailable="torch not installed")
+    panel = show(opened(), found=(missing,))
+    assert "Toy model cannot be run now: torch not installed." in shown_texts(panel)
+    assert not _button(panel, "Run").isEnabled()
+    choose(panel, "toy", Python="/envs/torch/bin/python")
+    assert _button(panel, "Run").isEnabled()
+
+
+def test_a_place_that_was_used_before_is_listed_with_its_host(show):
+    place = ModelPlace("big", "http://localhost:9/v1", "org/Big")
+    panel = show(opened(), found=(Choice("Big", "org/Big on localhost", PLACE, place=place),))
+    models = _combo(panel, "Model or agent")
+    assert models.itemText(0) == "org/Big on localhost  (used before)"
+    assert "Pictures go to localhost" in shown_texts(panel)
+
+
+def test_a_loaded_model_can_be_unloaded_when_nothing_runs(show):
+    session = opened()
+    heard = heard_from(session.wishes.unload)
+    panel = show(session)
+    assert not _button(panel, "Unload").isVisible()
+    session.update(loaded="toy", progress=RunProgress(RunState.RUNNING, "toy", 0, 1))
+    assert not _button(panel, "Unload").isVisible()
+    session.update(progress=RunProgress(RunState.IDLE, "toy", 1, 1))
+    _button(panel, "Unload toy").click()
+    assert len(heard) == 1
 
 
 def test_the_format_is_asked_for_and_shown(show):
@@ -199,10 +288,13 @@ def test_the_rate_is_told_from_what_was_seen(monkeypatch):
 
 
 def test_hostile_names_stay_plain_text(show):
-    hostile = SimpleNamespace(name=HOSTILE, title=HOSTILE, kits=(HOSTILE,))
+    hostile = Choice(
+        HOSTILE, HOSTILE, PRESET, modes=(HOSTILE, HOSTILE), kits=(HOSTILE,),
+        facts={"licence": HOSTILE, "hf_ids": (HOSTILE,)},
+    )  # fmt: skip
     session = opened()
     session.update(progress=RunProgress(RunState.RUNNING, HOSTILE, 1, 2, 0, 1.0, HOSTILE, HOSTILE))
-    panel = show(session, {HOSTILE: hostile}, {HOSTILE: HOSTILE * 9999})
+    panel = show(session, (hostile,), {HOSTILE: HOSTILE * 9999})
     combos = panel.findChildren(QComboBox)
     shown = texts_of(panel) + "".join(c.itemText(i) for c in combos for i in range(c.count()))
     assert "\u202e" not in shown

@@ -9,6 +9,7 @@ from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.names import side_of
 from napari_ctvqa.core.session import CaseState
+from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.launch import wait_until
 
@@ -42,7 +43,7 @@ def test_every_evidence_step_of_every_question_lights_up_its_mask_alone(
     for row in range(len(app.session.questions)):
         app.session.wishes.select_row.emit(row)
         settle(app)
-        app.session.wishes.run.emit("rules", "", "question")
+        app.session.wishes.run.emit(Wanted("rules"), "question")
         settle(app)
         chains = (app.session.reference_chain, app.session.model_chains["rules"])
         for step in (step for chain in chains for step in chain.steps if step.mask):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import (
     QButtonGroup,
@@ -21,20 +21,19 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
+from napari_ctvqa.runners.choices import choices
 from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.model_form import ModelForm
+from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import FORMAT_WORDS, progress_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from qtpy.QtGui import QCloseEvent
+    from qtpy.QtGui import QCloseEvent, QShowEvent
 
     from napari_ctvqa.core.session import Session
-
-THIS_QUESTION, THE_FILTER = "question", "filter"
 
 
 class RunPanel(QWidget):
@@ -46,11 +45,10 @@ class RunPanel(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._answerers: Mapping[str, Any] = {}
         self._rate = Rate()
         Styling(self)
-        self._model = QComboBox()
-        self._kit = QComboBox()
+        self._model = ModelForm()
+        self._host = Label(role="small")
         self._format = QComboBox()
         self._format_note = Label(role="small")
         self._question = QRadioButton("This question")
@@ -63,10 +61,12 @@ class RunPanel(QWidget):
         self._message = Label(role="muted")
         self._file = Label(role="small")
         self._unavailable = Label(role="small")
+        self._unload = QPushButton("Unload the model")
+        self._unload.setToolTip("End its process, which frees its memory")
         self._form = QFormLayout()
         self._build()
         self._connect()
-        self._list_answerers()
+        self._list_models()
         self._listening = Listening(
             (session.progress_changed, self._show_progress),
             (session.rows_changed, self._show_scope),
@@ -79,12 +79,6 @@ class RunPanel(QWidget):
         self._show_progress()
 
     def _build(self) -> None:
-        for box, name in ((self._model, "Model or agent"), (self._kit, "Tool kit")):
-            box.setAccessibleName(name)
-            box.setSizeAdjustPolicy(
-                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-            )
-            self._form.addRow(Label(name, wrap=False, selectable=False), box)
         for answer_format in AnswerFormat:
             self._format.addItem(FORMAT_WORDS[answer_format], answer_format.value)
         self._format.setAccessibleName("Answer format")
@@ -98,11 +92,25 @@ class RunPanel(QWidget):
         column = QVBoxLayout(body)
         column.setContentsMargins(MARGIN_PX, MARGIN_PX, MARGIN_PX, MARGIN_PX)
         column.setSpacing(GAP_PX)
+        column.addWidget(self._model)
         column.addLayout(self._form)
-        for part in (self._format_note, self._question, self._filter, self._scope):
+        for part in (
+            self._host,
+            self._format_note,
+            self._question,
+            self._filter,
+            self._scope,
+        ):
             column.addWidget(part)
         column.addLayout(buttons)
-        for part in (self._bar, self._progress, self._message, self._file, self._unavailable):
+        for part in (
+            self._bar,
+            self._progress,
+            self._message,
+            self._file,
+            self._unload,
+            self._unavailable,
+        ):
             column.addWidget(part)
         column.addStretch(1)
         fill(self, body, "Run")
@@ -113,10 +121,11 @@ class RunPanel(QWidget):
         scopes.addButton(self._question)
         scopes.addButton(self._filter)
         scopes.buttonToggled.connect(self._show_scope)
-        self._model.currentIndexChanged.connect(self._show_kits)
+        self._model.changed.connect(self._show_scope)
         self._format.activated.connect(self._choose_format)
         self._start.clicked.connect(self._run)
         self._cancel.clicked.connect(partial(wishes.cancel_run.emit))
+        self._unload.clicked.connect(partial(wishes.unload.emit))
 
     # --------------------------------------------------------------- choosing
 
@@ -125,35 +134,26 @@ class RunPanel(QWidget):
         """Return ``"question"`` or ``"filter"``."""
         return THE_FILTER if self._filter.isChecked() else THIS_QUESTION
 
-    def _list_answerers(self) -> None:
-        known = discover("models", "MODEL")
-        self._answerers = {
-            name: model for name, model in known.found.items() if not hasattr(model, "prepare")
-        }
-        for name, answerer in self._answerers.items():
-            self._model.addItem(one_line(getattr(answerer, "title", name), 60), name)
+    def _list_models(self) -> None:
+        self._model.show_choices(choices())
         reasons = [
             f"not available: {one_line(name, 60)} ({one_line(why, 200)})"
-            for name, why in known.unavailable.items()
+            for name, why in discover("models", "MODEL").unavailable.items()
         ]
         self._unavailable.show_text("\n".join(reasons))
-        self._show_kits()
 
-    def _show_kits(self) -> None:
-        answerer = self._answerers.get(self._model.currentData())
-        kits = tuple(getattr(answerer, "kits", ()))
-        self._kit.clear()
-        for kit in kits:
-            self._kit.addItem(one_line(kit, 60), kit)
-        self._form.setRowVisible(self._kit, bool(kits))
+    def showEvent(self, event: QShowEvent) -> None:
+        """List what can be chosen now: a server or folder may have come."""
+        self._list_models()
+        super().showEvent(event)
 
     def _choose_format(self) -> None:
         self._session.wishes.answer_format.emit(self._format.currentData())
 
     def _run(self) -> None:
-        self._session.wishes.run.emit(
-            self._model.currentData(), self._kit.currentData() or "", self.scope
-        )
+        wanted = self._model.wanted
+        if wanted is not None:
+            self._session.wishes.run.emit(wanted, self.scope)
 
     # ---------------------------------------------------------------- showing
 
@@ -171,7 +171,8 @@ class RunPanel(QWidget):
         shown = len(session.rows)
         self._filter.setText(f"All that the filter shows ({shown:,})")
         idle = session.progress.state is RunState.IDLE
-        blocked = _why_not(session, self.scope, known=bool(self._answerers))
+        self._host.show_text(self._model.host_line())
+        blocked = _why_not(session, self.scope) or self._model.problem()
         self._scope.show_text(blocked or _what_will_happen(session, self.scope))
         self._start.setEnabled(idle and not blocked)
 
@@ -189,6 +190,9 @@ class RunPanel(QWidget):
         kept = f"Answers are kept, as they come, in {progress.path}" if progress.path else ""
         self._file.show_text(kept)
         self._cancel.setEnabled(progress.state is RunState.RUNNING)
+        loaded = self._session.loaded
+        self._unload.setVisible(bool(loaded) and not running)
+        self._unload.setText(f"Unload {one_line(loaded, 40)}")
         cancelling = progress.state is RunState.CANCELLING
         self._cancel.setText("Stopping …" if cancelling else "Cancel")
         self._show_scope()
@@ -218,10 +222,8 @@ class Rate:
         return answered / seconds if answered >= 1 and seconds >= 1 else None
 
 
-def _why_not(session: Session, scope: str, *, known: bool) -> str:
+def _why_not(session: Session, scope: str) -> str:
     """Return why nothing can be run now; empty where it can."""
-    if not known:
-        return "No model or agent can be used; the reasons are below."
     if session.questions is None or not len(session.questions):
         return "Open a benchmark or a question file first."
     if scope == THE_FILTER:

@@ -1,0 +1,282 @@
+"""ModelForm: which model answers, how, with which tools, and where it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QWidget,
+)
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners.answering import AGENT, DIRECT
+from napari_ctvqa.runners.choices import BUILT_IN, PLACE, PRESET, Choice, Wanted
+from napari_ctvqa.widgets.text import Label, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODE_WORDS = {DIRECT: "one look at the slices", AGENT: "agent, with tools"}
+SERVER, FOLDER = "server", "folder"
+MAX_SLICES = 400
+GROUPS = {PLACE: "used before", PRESET: "needs a server or a folder"}
+
+
+class ModelForm(QWidget):
+    """Rows that appear as the chosen model needs them; ``changed`` when anything was."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choices: dict[str, Choice] = {}
+        self._model = _box("Model or agent")
+        self._about = Label(role="small")
+        self._mode = _box("How it answers")
+        self._kit = _box("Tool kit")
+        self._where = _box("Where it runs")
+        self._server = _line("Server address", "http://localhost:8000/v1")
+        self._served = _line("Model's name on the server", "the only one there")
+        self._folder = _line("Model folder", "a folder with config.json")
+        self._browse = QPushButton("Browse …")
+        self._python = _line("Python with torch", "this one")
+        self._slices = QSpinBox()
+        self._form = QFormLayout(self)
+        self._build()
+        self._connect()
+
+    def _build(self) -> None:
+        for mode, words in MODE_WORDS.items():
+            self._mode.addItem(words, mode)
+        self._where.addItem("a server", SERVER)
+        self._where.addItem("a model folder on this machine", FOLDER)
+        self._slices.setRange(0, MAX_SLICES)
+        self._slices.setSpecialValueText("as the model's recipe says")
+        self._slices.setAccessibleName("Slices sent")
+        folder = QWidget()
+        row = QHBoxLayout(folder)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self._folder, 1)
+        row.addWidget(self._browse)
+        self._folder_row = folder
+        self._form.setContentsMargins(0, 0, 0, 0)
+        self._form.addRow(_title("Model or agent"), self._model)
+        self._form.addRow(self._about)
+        for title, part in (
+            ("Answers by", self._mode),
+            ("Tool kit", self._kit),
+            ("Runs on", self._where),
+            ("Server", self._server),
+            ("Its model", self._served),
+            ("Folder", self._folder_row),
+            ("Python", self._python),
+            ("Slices", self._slices),
+        ):
+            self._form.addRow(_title(title), part)
+
+    def _connect(self) -> None:
+        for box in (self._model, self._mode, self._where):
+            box.currentIndexChanged.connect(self._show_rows)
+        for line in (self._server, self._served, self._folder, self._python):
+            line.textChanged.connect(lambda _: self.changed.emit())
+        self._kit.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self._slices.valueChanged.connect(lambda _: self.changed.emit())
+        self._browse.clicked.connect(self._choose_folder)
+
+    # ---------------------------------------------------------------- content
+
+    def show_choices(self, choices: Sequence[Choice]) -> None:
+        """List what can be chosen; what was chosen stays chosen."""
+        before = self._model.currentData()
+        found = {choice.name: choice for choice in choices}
+        if list(found) == list(self._choices):
+            self._choices = found
+            self._show_rows()
+            return
+        self._choices = found
+        blocked = self._model.blockSignals(True)
+        self._model.clear()
+        for choice in found.values():
+            group = GROUPS.get(choice.kind, "")
+            title = one_line(choice.title, 60)
+            self._model.addItem(f"{title}  ({group})" if group else title, choice.name)
+        self._model.setCurrentIndex(max(0, self._model.findData(before)))
+        self._model.blockSignals(blocked)
+        self._show_rows()
+
+    @property
+    def choice(self) -> Choice | None:
+        """Return what is chosen."""
+        return self._choices.get(self._model.currentData())
+
+    def choose(self, name: str) -> None:
+        """Choose a model by its name; an unknown one changes nothing."""
+        index = self._model.findData(name)
+        if index >= 0:
+            self._model.setCurrentIndex(index)
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """Return what is to run, None without a choice."""
+        choice = self.choice
+        if choice is None:
+            return None
+        if choice.kind == BUILT_IN:
+            return Wanted(choice.name)
+        asked = self._asks_where
+        server = self._server.text().strip() if asked == SERVER else ""
+        agent = self._mode.currentData() == AGENT
+        slices = self._slices.value()
+        return Wanted(
+            choice.name,
+            mode=AGENT if agent else DIRECT,
+            kit=(self._kit.currentData() or "") if agent else "",
+            server=server,
+            server_model=self._served.text().strip() if server else "",
+            folder=self._folder.text().strip() if asked == FOLDER else "",
+            python=self._python.text().strip() if self._asks_python else "",
+            settings={"max_slices": slices} if slices else {},
+        )
+
+    def problem(self) -> str:
+        """Return why this cannot be run now; empty where it can be tried."""
+        choice, wanted = self.choice, self.wanted
+        if choice is None or wanted is None:
+            return "No model or agent can be used; the reasons are below."
+        if choice.kind == PRESET and not (wanted.server or wanted.folder):
+            what = "the server's address" if self._asks_where == SERVER else "the model's folder"
+            return f"Give {what} first."
+        if wanted.server:
+            try:
+                hosts.base_url(wanted.server)
+            except CtvqaError as error:
+                return str(error)
+        if choice.unavailable and not wanted.python and not _only_unconfirmed(choice):
+            return f"{choice.title} cannot be run now: {choice.unavailable}."
+        return ""
+
+    def host_line(self) -> str:
+        """Return where the pictures go, in words; empty while that is not known."""
+        choice, wanted = self.choice, self.wanted
+        if choice is None or wanted is None or choice.kind == BUILT_IN:
+            return ""
+        server = wanted.server or (choice.place.server if choice.place is not None else "")
+        if not server:
+            return "Nothing leaves this machine."
+        try:
+            host = hosts.host_of(hosts.base_url(server))
+        except CtvqaError:
+            return ""
+        if hosts.is_loopback(host):
+            return f"Pictures go to {one_line(host, 120)}, on this machine."
+        known = "confirmed" if hosts.is_allowed(host) else "you are asked once before"
+        return f"Pictures go to {one_line(host, 120)}, another machine ({known})."
+
+    # ------------------------------------------------------------------- rows
+
+    @property
+    def _asks_where(self) -> str:
+        choice = self.choice
+        if choice is None or choice.kind != PRESET:
+            return ""
+        return str(self._where.currentData())
+
+    @property
+    def _asks_python(self) -> bool:
+        choice = self.choice
+        if choice is None or choice.kind == BUILT_IN:
+            return False
+        shipped = choice.kind not in (PRESET, PLACE)
+        return self._asks_where == FOLDER or (shipped and bool(choice.unavailable))
+
+    def _show_rows(self) -> None:
+        choice = self.choice
+        model = choice is not None and choice.kind != BUILT_IN
+        agent = model and self._mode.currentData() == AGENT
+        self._show_kits(choice, agent=agent)
+        rows: dict[QWidget, bool] = {
+            self._mode: model and len(choice.modes if choice is not None else ()) > 1,
+            self._kit: agent and self._kit.count() > 0,
+            self._where: self._asks_where != "",
+            self._server: self._asks_where == SERVER,
+            self._served: self._asks_where == SERVER,
+            self._folder_row: self._asks_where == FOLDER,
+            self._python: self._asks_python,
+            self._slices: model,
+        }
+        for part, shown in rows.items():
+            self._form.setRowVisible(part, shown)
+        self._about.show_text(about(choice) if choice is not None else "")
+        self.changed.emit()
+
+    def _show_kits(self, choice: Choice | None, *, agent: bool) -> None:
+        kits = choice.kits if choice is not None and agent else ()
+        if [self._kit.itemData(i) for i in range(self._kit.count())] == list(kits):
+            return
+        blocked = self._kit.blockSignals(True)
+        self._kit.clear()
+        for kit in kits:
+            self._kit.addItem(one_line(kit, 60), kit)
+        self._kit.blockSignals(blocked)
+
+    def _choose_folder(self) -> None:
+        found = QFileDialog.getExistingDirectory(self, "Model folder", self._folder.text())
+        if found:
+            self._folder.setText(str(Path(found)))
+
+
+def _only_unconfirmed(choice: Choice) -> bool:
+    """Return whether the one thing in the way is a question that is asked before the run."""
+    place = choice.place
+    if place is None or not place.server:
+        return False
+    try:
+        return not hosts.is_allowed(hosts.host_of(hosts.base_url(place.server)))
+    except CtvqaError:
+        return False
+
+
+def about(choice: Choice) -> str:
+    """Return what a person should know of a model before choosing it."""
+    facts: dict[str, Any] = dict(choice.facts)
+    parts = []
+    if facts.get("toy"):
+        parts.append("toy model: trained on phantoms, not valid on real CT")
+    if facts.get("weights_gb"):
+        parts.append(f"weights {facts['weights_gb']:g} GB")
+    if facts.get("licence"):
+        parts.append(one_line(facts["licence"], 60))
+    if facts.get("gated"):
+        parts.append("access must be asked for")
+    if facts.get("hf_ids"):
+        parts.append(one_line(", ".join(facts["hf_ids"][:2]), 90))
+    return " · ".join(parts)
+
+
+def _box(name: str) -> QComboBox:
+    box = QComboBox()
+    box.setAccessibleName(name)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    return box
+
+
+def _line(name: str, placeholder: str) -> QLineEdit:
+    line = QLineEdit()
+    line.setAccessibleName(name)
+    line.setPlaceholderText(placeholder)
+    line.setMaxLength(2000)
+    return line
+
+
+def _title(text: str) -> Label:
+    return Label(text, wrap=False, selectable=False)
