@@ -128,6 +128,8 @@ class Runs:
     def _show_item(self, show: Callable[[Any], None], item: Any) -> None:
         if isinstance(item, Begun):
             self._take(item.answerer)
+            run, key = self.session.runs.get(item.answerer.name), self.session.progress.message
+            self._before = run.predictions.get(key) if run is not None else None
             self.session.update(
                 progress=replace(self.session.progress, model=item.answerer.name, path=item.path),
                 loaded=item.answerer.name if hasattr(item.answerer, "force_stop") else "",
