@@ -46,6 +46,10 @@ class RunCommand:
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
         add_absent_argument(parser)
         parser.add_argument(
+            "--segmented", action="store_true",
+            help="kit live: where a structure has no file, the mask that `segment` made",
+        )  # fmt: skip
+        parser.add_argument(
             "--no-pictures", action="store_true",
             help="keep prompts and events beside FILE, not the pixels that were sent",
         )  # fmt: skip
@@ -77,6 +81,7 @@ class RunCommand:
                 retry_errors=args.retry_errors,
                 kit=kit,
                 assume_none=args.absent_means_none,
+                segmented=args.segmented,
                 pictures=not args.no_pictures,
             )
             last = _follow(batch)

@@ -15,11 +15,13 @@ from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import CallMade, Failed, FailureKind, Sent, Status, Tokens
 from napari_ctvqa.core.failures import failed_text
+from napari_ctvqa.core.kits import LIVE
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
 from napari_ctvqa.io.seen_writing import SeenAnswer, SeenFiles
+from napari_ctvqa.runners.segmenter import add_segmented
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +88,7 @@ def run_batch(
     retry_errors: bool = False,
     kit: str = "",
     assume_none: bool = False,
+    segmented: bool = False,
     pictures: bool = True,
 ) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
@@ -95,7 +98,9 @@ def run_batch(
 
     ``kit`` is one of the answerer's kits, the first unless given. What ``out`` already answers is
     not asked again; its ``[ERROR]`` rows are with ``retry_errors``. ``assume_none`` takes
-    lesions without a mask file as not there (``core.assumed``); ``out`` says so. Closing the
+    lesions without a mask file as not there (``core.assumed``); with ``segmented`` the tools of
+    the live kit work on masks that a program made where there is none (``runners.segmenter``);
+    ``out`` says so. Closing the
     generator stops cleanly, and so does an answerer that was cancelled: what was answered is in
     ``out``, the rest is asked when the run goes on.
 
@@ -112,6 +117,14 @@ def run_batch(
     config = run_description(answerer, answer_format, kit, opened.benchmark.name)
     if assume_none:
         config["absent_means_none"] = True
+    if segmented:
+        if config["kit"] != LIVE:
+            raise CtvqaError(
+                f"Masks that a program made are for the kit {LIVE}, not for "
+                f"{config['kit'] or 'a model without tools'}.",
+                hint=f"Give --kit {LIVE}, or leave --segmented away.",
+            )
+        config["segmented_masks"] = True
     wanted = _rows_by_id(questions, rows)
     with ResultJournal(out, config) as journal:
         try:
@@ -123,6 +136,7 @@ def run_batch(
                 wanted,
                 retry_errors=retry_errors,
                 assume=assume_none,
+                segmented=segmented,
                 seen=SeenFiles(out, pictures=pictures),
             )
         except Stopped:
@@ -186,6 +200,7 @@ def _answer_all(
     *,
     retry_errors: bool,
     assume: bool,
+    segmented: bool,
     seen: SeenFiles,
 ) -> Iterator[BatchProgress]:
     assert opened.questions is not None
@@ -199,7 +214,14 @@ def _answer_all(
     yield progress.now(message="; ".join(journal.notes))
     for case_id, group in opened.questions.by_case(pending):
         answers = _answer_case(
-            opened, answerer, answer_format, case_id, group, assume=assume, seen=seen
+            opened,
+            answerer,
+            answer_format,
+            case_id,
+            group,
+            assume=assume,
+            segmented=segmented,
+            seen=seen,
         )
         for question, prediction in answers:
             if not isinstance(prediction, Prediction):
@@ -280,6 +302,7 @@ def _answer_case(
     rows: Sequence[int],
     *,
     assume: bool,
+    segmented: bool,
     seen: SeenFiles,
 ) -> Iterator[tuple[Question, object]]:
     """Yield what happens, and a prediction for each question, its pictures on disk before it.
@@ -288,8 +311,10 @@ def _answer_case(
     """
     assert opened.questions is not None
     asked = [opened.questions[row] for row in rows]
+    wanted = _wanted(answerer, asked)
     try:
-        case = read_case(opened.case_files(case_id), wanted=_wanted(answerer, asked))
+        case = read_case(opened.case_files(case_id), wanted=wanted)
+        case = add_segmented(case, wanted) if segmented else case
     except _CASE_ERRORS as error:
         problem = _sentence(error)
         for question in asked:
