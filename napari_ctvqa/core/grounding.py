@@ -8,6 +8,7 @@ pixel. What cannot be placed is said with its reason, never guessed.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from napari_ctvqa.core.asking import Picture
 from napari_ctvqa.core.picture_tokens import resized_px
 
 if TYPE_CHECKING:
-    from napari_ctvqa.core.asking import Picture, Preset
+    from napari_ctvqa.core.asking import Preset
 
 MOST = 200
 """Boxes, points or slice numbers of one text."""
@@ -146,6 +148,26 @@ def slices_named(text: str, pictures: Sequence[Picture]) -> Grounded:
         except ValueError as error:
             unplaced.setdefault(number, Unplaced(f"slice {number}", str(error)))
     return Grounded(tuple(placed.values()), tuple(unplaced.values()))
+
+
+def picture_of(placed: Placed, pictures: Sequence[Picture]) -> Picture:
+    """Return the part of a picture that was pointed at, as a picture: it has its own frame.
+
+    A point becomes the pixel that it lies in; edges are rounded outwards to whole pixels.
+    """
+    whole = pictures[placed.picture]
+    if placed.edges_px is None or whole.index_from_pixel is None:
+        return whole
+    rows, columns = whole.pixels.shape[:2]
+    top, left, bottom, right = placed.edges_px
+    first_row, first_column = min(int(top), rows - 1), min(int(left), columns - 1)
+    last_row = min(max(math.ceil(bottom), first_row + 1), rows)
+    last_column = min(max(math.ceil(right), first_column + 1), columns)
+    matrix = whole.index_from_pixel.copy()
+    matrix[:, 2] += first_row * matrix[:, 0] + first_column * matrix[:, 1]
+    pixels = np.ascontiguousarray(whole.pixels[first_row:last_row, first_column:last_column])
+    said = f"{placed.label or placed.kind} on {whole.label}" if whole.label else placed.label
+    return Picture(pixels, said or placed.kind, matrix, whole.windows, "crop")
 
 
 # ----------------------------------------------------------------------------------------- reading

@@ -1,7 +1,8 @@
 """What a picture costs a model, and to what size its processor brings it.
 
 The rule stands in the preset's facts as ``tokens``: ``area`` (a token per square of ``side_px``
-after the processor's resize), ``each`` (a fixed number) or nothing (unknown).
+after the processor's resize), ``each`` (a fixed number, the picture becomes a square of
+``model_px``) or nothing (unknown).
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ _CHARACTERS_A_TOKEN = 4
 
 
 def resized_px(rule: Mapping[str, Any], height: int, width: int) -> tuple[int, int]:
-    """Return (height, width) to which the processor of an ``area`` rule brings a picture.
+    """Return (height, width) to which a model's processor brings a picture.
 
-    Both sides become the nearest multiples of ``side_px``; where the area then leaves the limits,
-    the picture is scaled to them first, rounding down for the upper and up for the lower limit.
-    That is how the Qwen-VL processors do it. Other rules leave the picture as it is.
+    By the ``area`` rule both sides become the nearest multiples of ``side_px``; where the area then
+    leaves the limits, the picture is scaled to them first, rounding down for the upper and up for
+    the lower limit.
+    That is how the Qwen-VL processors do it. Without a rule the picture stays as it is.
     """
     if rule.get("rule") != "area":
-        return height, width
+        side = int(rule.get("model_px", 0))
+        return (side, side) if side else (height, width)
     side, least, most = rule["side_px"], rule["least_px"], rule["most_px"]
     rows, columns = (max(side, round(size / side) * side) for size in (height, width))
     if rows * columns > most:

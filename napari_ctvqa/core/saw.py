@@ -5,7 +5,7 @@ Plain records for the pane that shows what the model saw; nothing here judges an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from napari_ctvqa.core.names import label
 from napari_ctvqa.core.regions import same_grid, slices_of
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Picture
-    from napari_ctvqa.core.cases import Region
+    from napari_ctvqa.core.cases import Mask, Region
+    from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.geometry import Grid
 
 SMALLEST_PX = 2.0
@@ -122,6 +124,19 @@ def seen(
     """
     cuts = [_cut(picture, grid, model_size) for picture in pictures]
     return tuple(_seen(name, region, cuts, grid) for name, region in masks)
+
+
+def seen_of_chain(
+    chain: EvidenceChain,
+    masks: Mapping[str, Mask],
+    pictures: Sequence[Picture],
+    grid: Grid,
+    model_size: ModelSize | None = None,
+) -> tuple[Seen, ...]:
+    """Return what the pictures show of the masks that the steps of a chain name, each once."""
+    named = dict.fromkeys(n for step in chain.steps for n in (step.mask, step.other) if n in masks)
+    regions = [(label(name), masks[name].region) for name in named]
+    return seen(regions, pictures, grid, model_size)
 
 
 def _cut(picture: Picture, grid: Grid, model_size: ModelSize | None) -> _Cut | None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Picture
 
 SIDE_PX = 84
+_BELOW_PX = 46
+"""Room for a label under a picture, and for a scroll bar."""
 MAX_SHOWN = 400
 """More pictures than any preset sends; the note says when some are left out."""
 
@@ -32,16 +34,18 @@ class PictureGrid(QListWidget):
 
     pointed = Signal(object)
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "Pictures that the model saw", rows: int = 2) -> None:
         super().__init__()
-        self.setAccessibleName("Pictures that the model saw")
+        self.setAccessibleName(name)
         self.setViewMode(QListView.ViewMode.IconMode)
         self.setResizeMode(QListView.ResizeMode.Adjust)
         self.setMovement(QListView.Movement.Static)
         self.setUniformItemSizes(True)
         self.setIconSize(QSize(SIDE_PX, SIDE_PX))
         self.setMouseTracking(True)
-        self.setMinimumHeight(2 * SIDE_PX)
+        self.setMinimumHeight(2 * SIDE_PX if rows > 1 else 0)
+        if rows == 1:
+            self.setFixedHeight(SIDE_PX + _BELOW_PX)
         self._shown: tuple[Picture, ...] = ()
         self.itemEntered.connect(self._point)
         self.currentItemChanged.connect(lambda item, _: self._point(item))

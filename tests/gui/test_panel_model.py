@@ -12,6 +12,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QPlainTextEdit, QPushButton
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
+from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.events import (
     CallMade,
     CallReturned,
@@ -25,8 +26,9 @@ from napari_ctvqa.core.events import (
     Warned,
 )
 from napari_ctvqa.core.live import LiveRun
-from napari_ctvqa.core.records import ToolCall, ToolResult
+from napari_ctvqa.core.records import AnswerFormat, ToolCall, ToolResult
 from napari_ctvqa.core.session import RunProgress, RunState
+from napari_ctvqa.extensions import families
 from napari_ctvqa.widgets.panels.model import PANEL
 from napari_ctvqa.widgets.pictures import PictureGrid
 
@@ -159,7 +161,7 @@ def test_what_went_in_is_shown_and_pointing_moves_the_planes(show):
     text = shown_texts(panel)
     assert "3 pictures of 32 × 32 pixels" in text
     assert "3 of 120 slices" in text
-    grid = panel.findChild(PictureGrid)
+    grid = next(g for g in panel.findChildren(PictureGrid) if "saw" in g.accessibleName())
     assert [grid.item(i).text() for i in range(3)] == ["SLICE 1", "SLICE 2", "SLICE 3"]
     heard = heard_from(session.wishes.show_picture)
     grid.setCurrentRow(2)
@@ -168,6 +170,96 @@ def test_what_went_in_is_shown_and_pointing_moves_the_planes(show):
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Left)
     assert heard[-1] is session.live.sent[0].ask.pictures[1]
+
+
+def made_for(session, preset="qwen3-vl", **settings):
+    """What the family sends for the session's question and case."""
+    family = families()["chat-image"]
+    return Sent(
+        family.prepare(
+            family.presets[preset], session.question, session.case, AnswerFormat.MC, settings
+        )
+    )
+
+
+def kidney_chain(question_id="bench_00000"):
+    step = EvidenceStep(StepKind.SEGMENT, "kidney_left", mask="kidney_left")
+    return EvidenceChain(question_id, "reference", (step, step))
+
+
+def beside_the_kidney(session):
+    box = session.case.masks["kidney_left"].region.box_zyx[0]
+    count = session.case.volume.display_grid.shape_zyx[0]
+    return next(z for z in range(count) if not box.start <= z < box.stop)
+
+
+def asked(session, *events, **settings):
+    live = LiveRun(session.question.id, "m", "Model")
+    for event in (made_for(session, **settings), *events):
+        live = live.after(event)
+    return live
+
+
+def test_a_mask_that_was_not_sent_is_warned_of_after_the_reveal_only(show):
+    session = opened(rows=np.arange(3))
+    live = asked(session, slices=[beside_the_kidney(session)])
+    session.update(reference_chain=kidney_chain(session.question.id), hide_reference=True)
+    panel, _ = show(live, session)
+    assert "was sent" not in shown_texts(panel)
+    session.update(hide_reference=False)
+    assert "slices that it touches was sent" in shown_texts(panel)
+    assert shown_texts(panel).lower().count("left kidney: none of the") == 1, "each mask once"
+    session.update(reference_chain=kidney_chain("another question"))
+    assert "was sent" not in shown_texts(panel)
+
+
+def test_a_mask_that_was_sent_whole_is_no_warning(show):
+    session = opened(rows=np.arange(3), reference_chain=None)
+    live = asked(session, sampling_of_slices="all")
+    session.update(reference_chain=kidney_chain(session.question.id))
+    panel, _ = show(live, session)
+    assert "rests on" not in shown_texts(panel)
+
+
+def places(panel):
+    return next(g for g in panel.findChildren(PictureGrid) if "points" in g.accessibleName())
+
+
+def test_boxes_and_slices_of_a_finished_text_lead_to_the_ct(show):
+    session = opened(rows=np.arange(3))
+    box = '{"bbox_2d": [250, 500, 750, 1000], "label": "spleen"}'
+    live = asked(session, Tokens(f"SLICE 2: {box}. See SLICE 1, not slice 77."), slices=[4, 9])
+    panel, _ = show(live, session)
+    assert not places(panel).isVisible(), "while words come nothing is placed"
+    session.update(live=replace(live, ended_s=1.0))
+    grid = places(panel)
+    assert [grid.item(i).text() for i in range(grid.count())] == ["spleen on SLICE 2", "SLICE 1"]
+    assert "slice 77: no place in the CT, no picture 77 was sent" in shown_texts(panel)
+    heard = heard_from(session.wishes.show_picture)
+    grid.setCurrentRow(1)
+    grid.setCurrentRow(0)
+    pointed = heard[-1]
+    _, rows, columns = session.case.volume.display_grid.shape_zyx
+    np.testing.assert_allclose(
+        pointed.index_zyx(-0.5, -0.5), [9, rows / 2 - 0.5, columns / 4 - 0.5]
+    )
+    high, wide = pointed.pixels.shape[:2]
+    np.testing.assert_allclose(
+        pointed.index_zyx(high - 0.5, wide - 0.5), [9, rows - 0.5, columns * 3 / 4 - 0.5]
+    )
+
+
+def test_pictures_of_another_case_are_not_drawn_in_this_one(show):
+    session = opened(rows=np.arange(3))
+    panel, _ = show(asked(session), session)
+    heard = heard_from(session.wishes.show_picture)
+    grid = next(g for g in panel.findChildren(PictureGrid) if "saw" in g.accessibleName())
+    grid.setCurrentRow(1)
+    assert heard[-1] is not None
+    files = replace(session.case.files, case_id="another")
+    session.update(case=replace(session.case, files=files))
+    grid.setCurrentRow(2)
+    assert heard[-1] is None
 
 
 def test_hostile_text_is_text_and_bounded(show):

@@ -8,7 +8,7 @@ import phantoms
 import pytest
 
 from napari_ctvqa.core.asking import Picture
-from napari_ctvqa.core.grounding import boxes, slices_named
+from napari_ctvqa.core.grounding import boxes, picture_of, slices_named
 from napari_ctvqa.core.picture_tokens import resized_px
 from napari_ctvqa.core.records import AnswerFormat, Question, Reference
 from napari_ctvqa.extensions import families
@@ -211,3 +211,21 @@ def test_the_preset_is_only_told_by_its_measure(case):
     (relative,) = boxes(FAMILY.presets["qwen3-vl"], text, pictures).placed
     (absolute,) = boxes(swapped, text, pictures).placed
     assert relative.edges_px == (0, 0, 32, 32) and absolute.edges_px == (0, 0, 100, 100)
+
+
+@pytest.mark.parametrize("kind", ["box", "point"])
+def test_what_was_pointed_at_has_a_frame_of_its_own(case, kind):
+    pictures = sent(case, "qwen3-vl", size_px=240, slices=[5])
+    written = {"bbox_2d": [251, 500, 750, 999]} if kind == "box" else {"point_2d": [251, 500]}
+    (placed,) = boxes(FAMILY.presets["qwen3-vl"], json.dumps(written), pictures).placed
+    part = picture_of(placed, pictures)
+    rows, columns = part.pixels.shape[:2]
+    low, high = part.index_zyx(-0.5, -0.5), part.index_zyx(rows - 0.5, columns - 0.5)
+    assert (low <= np.array(placed.low_zyx) + 1e-9).all()
+    assert (high >= np.array(placed.high_zyx) - 1e-9).all()
+    voxels_a_pixel = 24 / 240
+    assert np.abs(low - placed.low_zyx).max() < voxels_a_pixel
+    if kind == "point":
+        assert (rows, columns) == (1, 1)
+    whole = picture_of(slices_named("SLICE 1", pictures).placed[0], pictures)
+    assert whole is pictures[0]

@@ -5,10 +5,11 @@ import phantoms
 import pytest
 
 from napari_ctvqa.core.asking import Picture
+from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.geometry import Grid
 from napari_ctvqa.core.records import AnswerFormat, Question, Reference
 from napari_ctvqa.core.regions import empty_region, region_of
-from napari_ctvqa.core.saw import Sight, seen
+from napari_ctvqa.core.saw import Sight, seen, seen_of_chain
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
@@ -141,3 +142,19 @@ def test_a_mask_of_another_grid_is_unknown_not_unseen(case):
     region = region_of(np.ones((12, 20, 24), bool), other)
     (found,) = seen([("x", region)], sent(case), case.volume.display_grid)
     assert found.sight is Sight.UNKNOWN and found.warns
+
+
+def test_every_mask_of_a_chain_is_looked_for_once(case):
+    steps = (
+        EvidenceStep(StepKind.SEGMENT, "spleen", mask="spleen"),
+        EvidenceStep(StepKind.MEASURE, "spleen", "volume", mask="spleen", other="liver"),
+        EvidenceStep(StepKind.LOOKUP, "splenomegaly"),
+        EvidenceStep(StepKind.SEGMENT, "heart", mask="heart"),
+    )
+    chain = EvidenceChain("q", "reference", steps)
+    grid = case.volume.display_grid
+    found = seen_of_chain(chain, case.masks, sent(case, slices=[0]), grid)
+    assert [mask.name for mask in found] == ["spleen", "liver"]
+    alone = seen([(m, case.masks[m].region) for m in ("spleen", "liver")], sent(case, slices=[0]),
+                 grid)  # fmt: skip
+    assert found == alone

@@ -16,7 +16,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ctvqa.core.asking import Preset
+from napari_ctvqa.core.grounding import Grounded, boxes, picture_of, slices_named
+from napari_ctvqa.core.picture_tokens import resized_px
+from napari_ctvqa.core.saw import seen_of_chain
 from napari_ctvqa.core.session import RunState
+from napari_ctvqa.extensions import families
 from napari_ctvqa.widgets.banner import Banner, Folding
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QCloseEvent
 
-    from napari_ctvqa.core.asking import Message, Picture
+    from napari_ctvqa.core.asking import Message, Picture, Prepared
+    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.live import LiveCall, LiveRun
     from napari_ctvqa.core.session import Session
 
@@ -75,6 +82,12 @@ class ModelPanel(QWidget):
         self._prompt = TextBox("The prompt", max_lines=16, code=True)
         self._folded_prompt = Folding("The prompt", self._prompt)
         self._saw_heading = Label("What the model saw", role="heading")
+        self._missed = Banner()
+        self._missed_of: tuple[object, ...] = ()
+        self._places = PictureGrid("Where the text points", rows=1)
+        self._places_heading = Label("Where the text points", role="heading")
+        self._placeless = Label(role="muted")
+        self._places_of: tuple[object, ...] = ()
         self._build()
         self._connect()
         self._clock = QTimer(self)
@@ -83,6 +96,10 @@ class ModelPanel(QWidget):
         self._listening = Listening(
             (session.live_changed, self._show),
             (session.progress_changed, self._show_state),
+            (session.chains_changed, self._show_missed),
+            (session.case_changed, self._show_missed),
+            (session.reveal_changed, self._show_missed),
+            (session.question_changed, self._show_missed),
         )
         self._show()
 
@@ -92,7 +109,10 @@ class ModelPanel(QWidget):
         buttons.addWidget(self._force, 1)
         saw = QVBoxLayout(self._saw)
         saw.setContentsMargins(0, 0, 0, 0)
-        for part in (self._saw_heading, self._notes, self._pictures, self._folded_prompt):
+        for part in (
+            *(self._places_heading, self._places, self._placeless),
+            *(self._saw_heading, self._missed, self._notes, self._pictures, self._folded_prompt),
+        ):
             saw.addWidget(part)
         body = QWidget()
         column = QVBoxLayout(body)
@@ -104,13 +124,16 @@ class ModelPanel(QWidget):
         for part in (self._trouble, self._text, self._calls, self._saw):
             column.addWidget(part)
         column.addStretch(1)
+        for part in (self._places_heading, self._places, self._placeless, self._missed):
+            part.hide()
         fill(self, body, "Model")
 
     def _connect(self) -> None:
         wishes = self._session.wishes
         self._cancel.clicked.connect(lambda: wishes.cancel_run.emit())
         self._force.clicked.connect(lambda: wishes.force_stop.emit())
-        self._pictures.pointed.connect(lambda picture: wishes.show_picture.emit(picture))
+        for grid in (self._pictures, self._places):
+            grid.pointed.connect(self._point)
 
     # ---------------------------------------------------------------- showing
 
@@ -175,6 +198,58 @@ class ModelPanel(QWidget):
         self._notes.show_text(sent_text(live, pictures))
         self._pictures.show_pictures(pictures)
         self._prompt.show_text(prompt_text(live.sent[-1].ask.messages))
+        self._show_missed()
+        self._show_places(live, pictures)
+
+    def _show_missed(self) -> None:
+        """Warn of what the reference rests on and the model was not shown; never before reveal."""
+        session, live = self._session, self._session.live
+        chain, case = session.reference_chain, session.case
+        if (
+            live is None
+            or not live.sent
+            or chain is None
+            or case is None
+            or chain.question_id != live.question_id
+            or session.hides(live.question_id)
+            or not is_of_case(live.sent[-1], case)
+        ):
+            self._missed_of = ()
+            self._missed.show_message("amber", "")
+            return
+        key = (live.sent[-1], chain, case)
+        if len(self._missed_of) == 3 and all(
+            a is b for a, b in zip(key, self._missed_of, strict=True)
+        ):
+            return
+        self._missed_of = key
+        self._missed.show_message("amber", missed_text(live.sent[-1], chain, case))
+
+    def _point(self, picture: Picture | None) -> None:
+        """Ask for a picture's frame in the planes, only in the CT that it was cut from."""
+        live, case = self._session.live, self._session.case
+        there = live is not None and live.sent and is_of_case(live.sent[-1], case)
+        self._session.wishes.show_picture.emit(picture if there else None)
+
+    def _show_places(self, live: LiveRun, pictures: Sequence[Picture]) -> None:
+        """Show where boxes and slice numbers of a finished answer lie."""
+        preset = preset_of(live.sent[-1])
+        key = () if live.running or preset is None else (live.text, live.sent[-1])
+        if key and self._places_of and key[1] is self._places_of[1] and key == self._places_of:
+            return
+        self._places_of = key
+        found = Grounded()
+        if key and preset is not None:
+            case = self._session.case
+            found = pointed_at(
+                preset, live.text, pictures, case if is_of_case(live.sent[-1], case) else None
+            )
+        places = [picture_of(placed, pictures) for placed in found.placed]
+        self._places.show_pictures(places)
+        lines = [f"{one_line(u.text, 80)}: no place in the CT, {u.why}." for u in found.unplaced]
+        self._placeless.show_text("\n".join((*lines[:SHOWN_CALLS], *found.notes)))
+        self._placeless.setVisible(bool(lines or found.notes))
+        self._places_heading.setVisible(bool(places or lines))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""
@@ -298,6 +373,46 @@ def sent_text(live: LiveRun, pictures: Sequence[Picture]) -> str:
     left = len(pictures) - MAX_SHOWN
     more = f" (the first {MAX_SHOWN} are shown)" if left > 0 else ""
     return "\n".join((f"{turn}{count}{size}{tools}{more}", *prepared.notes))
+
+
+def preset_of(prepared: Prepared) -> Preset | None:
+    """Return the preset that a recipe names; None for a family or preset that is not here."""
+    family = families().get(str(prepared.recipe.get("family", "")))
+    preset = family.presets.get(str(prepared.recipe.get("preset", ""))) if family else None
+    return preset if isinstance(preset, Preset) else None
+
+
+def is_of_case(prepared: Prepared, case: Case | None) -> bool:
+    """Return whether the pictures were cut from this case; true where the recipe names none."""
+    named = prepared.recipe.get("case_id")
+    return case is not None and named in (None, case.case_id)
+
+
+def missed_text(prepared: Prepared, chain: EvidenceChain, case: Case) -> str:
+    """Return a line for every mask of the chain that the model was not shown, or hardly."""
+    preset = preset_of(prepared)
+    rule = preset.facts.get("tokens", {}) if preset else {}
+    found = seen_of_chain(
+        chain,
+        case.masks,
+        prepared.ask.pictures,
+        case.volume.display_grid,
+        lambda picture: resized_px(rule, *picture.pixels.shape[:2]),
+    )
+    lines = [f"{mask.text}." for mask in found if mask.warns]
+    return "\n".join(("Of what the reference rests on:", *lines)) if lines else ""
+
+
+def pointed_at(
+    preset: Preset, text: str, pictures: Sequence[Picture], case: Case | None
+) -> Grounded:
+    """Return the boxes, points and slices that an answer names."""
+    shape = case.volume.display_grid.shape_zyx if case is not None else None
+    boxed = boxes(preset, text, pictures, shape_zyx=shape)
+    held = {placed.picture for placed in boxed.placed}
+    named = slices_named(text, pictures)
+    whole = [placed for placed in named.placed if placed.picture not in held]
+    return Grounded((*boxed.placed, *whole), (*boxed.unplaced, *named.unplaced), boxed.notes)
 
 
 def prompt_text(messages: Sequence[Message]) -> str:
