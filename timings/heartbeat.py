@@ -153,9 +153,9 @@ def main() -> int:
 
 def run(args: argparse.Namespace) -> int:
     import napari
-    from napari_ctvqa.runners.choices import toy_answerer
 
     from napari_ctvqa import demo
+    from napari_ctvqa.runners.choices import toy_answerer
     from napari_ctvqa.widgets.app import app_for, dock_of
 
     viewer = napari.Viewer(show=True)

@@ -63,7 +63,8 @@ class Understood:
     ``smaller`` that the smaller of two is asked for. ``listed`` are the structures gone through
     (compared, added up, looked at). ``variant`` is the rule's variant that the text asks for.
     ``by_name`` means that a state or side is to be named: a bare yes, no or side says nothing.
-    ``problem`` is the sentence that says why the question cannot be worked on, empty when it can.
+    ``left_out`` are words that are not known and can only fill. ``problem`` is the sentence that
+    says why the question cannot be worked on, empty when it can.
     """
 
     structure: str = ""
@@ -74,6 +75,7 @@ class Understood:
     listed: tuple[str, ...] = ()
     variant: str = ""
     by_name: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def lesion(self) -> str:
@@ -93,6 +95,11 @@ class Understood:
     def site(self) -> str:
         """Return where the lesions that are meant lie: a part of the organ, or all of it."""
         return selection(self.structure).within or self.organ
+
+    @property
+    def left_out_text(self) -> str:
+        """Return which words of the question are not known and were left out, empty for none."""
+        return f"words that were not understood: {_quoted(self.left_out)}" if self.left_out else ""
 
     @property
     def _chosen(self) -> str:
@@ -120,7 +127,13 @@ class Understood:
             parts.append("asked for the smaller")
         if self.by_name:
             parts.append("asked for the state by name")
+        if self.left_out:
+            parts.append(self.left_out_text)
         return ", ".join(parts)
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
 
 
 def _enumerated(structures: Sequence[str]) -> str:
@@ -143,6 +156,7 @@ def understand(question: Question, rule: Rule) -> Understood:
         listed=listed,
         variant=_variant(question, rule),
         by_name=wording.by_name,
+        left_out=wording.left_out,
     )
 
 

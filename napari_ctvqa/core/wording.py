@@ -1,9 +1,12 @@
 """The wording of a question: what it says beside its target, and whether all of it is understood.
 
-The questions are templated, so the words are few. A question is answered only where every word is
-known: taken up by a phrase below that says what it means, or listed in ``resources/wording.json``
-among the words that change nothing for its subtype. Everything else - negations that are not in
-the phrases, exceptions, thresholds, averages over several - is a problem and a sentence about it.
+The questions are templated, so the words are few: taken up by a phrase below that says what they
+mean, or listed in ``resources/wording.json`` among those that change nothing for a subtype. A word
+that is neither is left out, and told, where it can only fill: a few words that are not listed as
+changing a meaning, do not stand before a finding or an organ, which they could narrow down, and do
+not belong to a question that one word may turn round (present or absent, larger or smaller).
+Everything else - negations that are not in the phrases, exceptions, thresholds, averages over
+several - is a problem and a sentence about it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa._resources import resource_path
@@ -98,7 +102,8 @@ class Wording:
 
     ``negated``: yes means absent or normal. ``smaller``: the smaller of two is asked for.
     ``largest``: the largest lesion alone. ``by_name``: a state or side is to be named, so that a
-    bare yes, no or side says nothing. ``problem`` says what was not understood, else empty.
+    bare yes, no or side says nothing. ``left_out`` are words that are not known and can only fill.
+    ``problem`` says what was not understood, else empty.
     """
 
     negated: bool = False
@@ -106,6 +111,7 @@ class Wording:
     largest: bool = False
     by_name: bool = False
     problem: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 def plain_words(text: str) -> str:
@@ -148,8 +154,12 @@ def read_wording(text: str, rule: Rule, organ_names: Iterable[str]) -> Wording:
         return sense
     largest, problem = _largest(said, groups)
     problem = problem or _opening(said, rule) or _order(said, groups) or _mean_of_what(said)
-    problem = problem or _unknown(said, rule, organ_names)
-    return Wording(sense.negated, sense.smaller, largest, sense.by_name, problem)
+    unknown = _unknown(said, rule, organ_names)
+    filling = not asked and _only_fill(unknown, said)
+    if unknown and not filling:
+        problem = problem or _quoted("these words are not understood", list(unknown[:8]))
+    left_out = unknown if filling else ()
+    return Wording(sense.negated, sense.smaller, largest, sense.by_name, problem, left_out)
 
 
 def asks_for(rule: Rule) -> str:
@@ -257,17 +267,39 @@ def _mean_of_what(said: str) -> str:
     return "it asks for the average of a size"
 
 
-def _unknown(said: str, rule: Rule, organ_names: Iterable[str]) -> str:
-    """Return the problem that names the words that are not known, in their order."""
+def _unknown(said: str, rule: Rule, organ_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the words that are not known, in their order, each once."""
     tokens = _TOKEN.findall(said)
     rest = f" {' '.join(tokens)} "
     for name in organ_names:
         rest = rest.replace(name, " ")
     known = _vocabulary(normal_subtype(rule.subtype))
-    unknown = [token for token in rest.split() if token not in known]
-    if not unknown:
-        return ""
-    return _quoted("these words are not understood", list(dict.fromkeys(unknown))[:8])
+    return tuple(dict.fromkeys(token for token in rest.split() if token not in known))
+
+
+def _only_fill(unknown: tuple[str, ...], said: str) -> bool:
+    """Return whether words that are not known can only fill.
+
+    They are few, plain words, none is listed as changing a meaning, and none stands right before a
+    finding or an organ, which it might narrow down: ``"calcified lesions"``.
+    """
+    if len(unknown) > MOST_LEFT_OUT or set(unknown) & _changing():
+        return False
+    if not all(word.isalpha() and len(word) > 2 and word.isascii() for word in unknown):
+        return False
+    tokens = _TOKEN.findall(said)
+    nouns = (_organ_words() | set(_TOKEN.findall(" ".join(_ADJECTIVES)))) - _vocabulary("")
+    narrowed = {
+        before
+        for before, word in pairwise(tokens)
+        if word in nouns or re.fullmatch(_LESION, word) or word in _MEASURED
+    }
+    return not narrowed & set(unknown)
+
+
+MOST_LEFT_OUT = 3
+"""A question with more words that are not known is not understood."""
+_MEASURED = frozenset({"volume", "volumes", "size", "hu", "diameter", "attenuation", "density"})
 
 
 def _quoted(what: str, words: list[str]) -> str:
@@ -279,6 +311,12 @@ def _quoted(what: str, words: list[str]) -> str:
 def _table() -> Mapping[str, Any]:
     data: Mapping[str, Any] = json.loads(resource_path("wording.json").read_text(encoding="utf-8"))
     return data
+
+
+@cache
+def _changing() -> frozenset[str]:
+    lines: list[str] = _table()["changing"]
+    return frozenset(word for line in lines for word in line.split())
 
 
 @cache
@@ -296,7 +334,7 @@ def _groups_of(subtype: str) -> tuple[str, ...]:
 def _vocabulary(subtype: str) -> frozenset[str]:
     groups: Mapping[str, list[str]] = _table()["groups"]
     chosen = _groups_of(subtype)
-    lines = [*_table()["any"], subtype, *_ADJECTIVES]
+    lines = [*_table()["any"], subtype, *(_ADJECTIVES if subtype else ())]
     lines += [line for group in chosen for line in groups[group]]
     return frozenset(word for line in lines for word in _TOKEN.findall(line.casefold()))
 

@@ -249,7 +249,8 @@ def _concluding(
     inherited = [caveat for step in steps for caveat in step.caveats]
     lacking = [step.error for step in steps if step.error]
     phase = phase_caveats(work.rule, work.patient)
-    caveats = dict.fromkeys((*conclusion.caveats, *phase, *others, *lacking, *inherited))
+    unread = [text for text in (work.understood.left_out_text,) if text]
+    caveats = dict.fromkeys((*unread, *conclusion.caveats, *phase, *others, *lacking, *inherited))
     return EvidenceStep(
         StepKind.CONCLUDE,
         work.understood.structure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +121,9 @@ class _Work:
             return Answer(problem=problem)
         variant = chosen_variant(rule, understood)
         conclusion = concluded(rule, variant, self.values, understood)
-        return answer_for(conclusion, rule, question, answer_format, understood)
+        answer = answer_for(conclusion, rule, question, answer_format, understood)
+        notes = [note for note in (answer.note, understood.left_out_text) if note]
+        return replace(answer, note="; ".join(notes))
 
 
 def _value(content: Mapping[str, Any], item: PlanStep) -> Value:
@@ -149,8 +151,10 @@ def _final(step: int, answer: Answer) -> Turn:
 
 
 def _unsupported(subtype: str) -> str:
-    said = subtype or "no subtype"
-    return f"the rule agent has no rule for {said!r}; it answers: {', '.join(supported())}"
+    listed = ", ".join(supported())
+    if not subtype.strip():
+        return f"the question states no subtype; the rule agent answers these: {listed}"
+    return f"the rule agent has no rule for {subtype!r}; it answers: {listed}"
 
 
 MODEL = Rules()

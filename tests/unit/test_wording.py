@@ -7,6 +7,7 @@ from evidence_cases import SHAPE, block, case, question
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.rules import rule_for, supported
 from napari_ctvqa.core.understanding import understand
+from napari_ctvqa.evidence.chains import reference_chain
 from napari_ctvqa.models.rules import MODEL
 
 EXISTS, DETECT, COMPARE = (
@@ -146,3 +147,66 @@ def test_the_words_that_stand_for_nothing_are_words_only():
     for text in ("?", "", "   "):
         assert read("splenomegaly detection", text).problem == ""
         assert not read("splenomegaly detection", text).by_name
+
+
+# ------------------------------------------------------------------ words that can only fill
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text", "organ"),
+    [
+        ("lesion volume measurement", "What is the total liver lesion volume?", "liver"),
+        ("colon lesion existence", "Does the colon have any lesion?", "colon"),
+        ("kidney cyst existence", "Is there at least one cysts in the kidney?", "kidney"),
+        (COMPARE, "Pick the kidney that is bigger in size:", "kidney"),
+        ("adjacent organ", "Which anatomical structure borders the largest lesion in the kidney?",
+         "kidney"),
+        ("inter-segment comparison", "Evaluate lesion distribution between segments 2 and 5.",
+         "liver"),
+        ("fatty liver", "Based on the liver-to-spleen HU ratio, is there fatty metamorphosis of "
+         "the liver?", "liver"),
+        ("pancreatic tumor staging", "How is the pancreatic tumor staged (T1-T4)?", "pancreas"),
+        ("pancreatic cyst resectability",
+         "Should we proceed with surgical resection for the largest pancreatic cyst?", "pancreas"),
+    ],
+)  # fmt: skip
+def test_wordings_of_published_questions_are_understood_to_the_last_word(subtype, text, organ):
+    options = "spleen|stomach" if subtype == "adjacent organ" else ""
+    found = read(subtype, text, organ, options)
+    assert not found.problem and not found.left_out
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text", "organ", "left_out"),
+    [
+        (VOLUME, "Could you jot the volume of the left kidney?", "", ("jot",)),
+        (VOLUME, "What volume does the routine workflow derive of the liver?", "liver",
+         ("routine", "workflow", "derive")),
+        (COUNT, "On careful reading, how many liver lesions are there?", "liver",
+         ("careful", "reading")),
+    ],
+)  # fmt: skip
+def test_a_word_that_can_only_fill_is_left_out_and_told(subtype, text, organ, left_out):
+    found = read(subtype, text, organ)
+    assert found.problem == "" and found.left_out == left_out
+    assert f"words that were not understood: '{left_out[0]}'" in found.sentence
+    *_, last = MODEL.answer(question(subtype, text, organ=organ), CASE, AnswerFormat.FREEFORM)
+    assert not last.failed and f"'{left_out[0]}'" in last.record["note"]
+    chain = reference_chain(question(subtype, text, organ=organ, answer="1"), CASE)
+    assert f"'{left_out[0]}'" in chain.steps[-1].caveats[0]
+
+
+@pytest.mark.parametrize(
+    ("subtype", "text", "organ"),
+    [
+        (COUNT, "How many spiculated liver lesions are there?", "liver"),
+        (VOLUME, "What is the functional volume of the liver?", "liver"),
+        (VOLUME, "What is the volume of the donor liver?", "liver"),
+        (VOLUME, "What is the volume of the liver in ounces3?", "liver"),
+        (VOLUME, "Bitte schätzen Sie das Volumen der Leber ab", "liver"),
+        (EXISTS, "Is the liver graciously showing a lesion?", "liver"),
+        (COMPARE, "Which kidney is graciously larger?", "kidney"),
+    ],
+)
+def test_a_word_that_may_narrow_down_or_turn_round_is_never_left_out(subtype, text, organ):
+    assert "not understood" in read(subtype, text, organ).problem
