@@ -73,6 +73,7 @@ _NUMBER = re.compile(
     rf"(?:\s*({_UNIT_WORDS})(?![\w³^]))?(?![\w³²^]|[.,]\d)",
     re.IGNORECASE,
 )
+_ASKED_UNIT = re.compile(rf"(?:\bin|\()\s*({_UNIT_WORDS})(?![\w³²^])", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.;!?](?=\s|\Z)|\n")
 _AROUND = 60
 _MOST_NUMBERS = 400
@@ -178,6 +179,18 @@ def _choose(numbers: list[_Number], body: str, unit: str) -> tuple[_Number | Non
     if len({(n.value, n.unit) for n in fitting}) == 1:
         return fitting[0], "the only number with a fitting unit"
     return None, "names several numbers"
+
+
+def number_unit(text: str) -> str:
+    """Return the unit that stands behind the first number of a text, empty for none."""
+    found = _NUMBER.search(text)
+    return (found[4] or "").lower() if found else ""
+
+
+def unit_asked(text: str) -> str:
+    """Return the one unit that a question asks for (``"in cm³"``, ``"(HU)"``), empty for none."""
+    found = {unit.lower() for unit in _ASKED_UNIT.findall(text)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _in_unit(number: _Number, unit: str, how: str) -> Reading:

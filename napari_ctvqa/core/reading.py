@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.answer_text import last_statement, normalise, plain, refuses, strip_think
-from napari_ctvqa.core.numbers import read_number
+from napari_ctvqa.core.numbers import number_unit, read_number, unit_asked
 from napari_ctvqa.core.records import Reading
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _option_by_text(body: str, options: Sequence[Option], question: str) -> Read
         return Reading(hits[0].letter, f"says {answer}") if len(hits) == 1 else None
     if refuses(body):
         return None
-    by_number = _option_by_number(said or body, usable)
+    by_number = _option_by_number(said or body, usable, question)
     if by_number is not None:
         return by_number
     for part in (said, body):
@@ -195,14 +195,27 @@ def _option_by_text(body: str, options: Sequence[Option], question: str) -> Read
     return None
 
 
-def _option_by_number(text: str, options: Sequence[Option]) -> Reading | None:
-    """Return the option whose number the text gives, where every option is one number."""
-    numbers = [read_number(option.text).value for option in options]
+def _option_by_number(text: str, options: Sequence[Option], question: str) -> Reading | None:
+    """Return the option whose number the text gives, where every option is one number.
+
+    An answer's own unit is converted to the one that the options state, else to the one that the
+    question asks for; a unit of another kind gives none of them. Where neither states one, the
+    number alone decides.
+    """
+    units = {number_unit(option.text) for option in options}
+    unit = units.pop() if len(units) == 1 else ""
+    unit = unit or unit_asked(question)
+    numbers = [read_number(option.text, unit).value for option in options]
     if not numbers or not all(numbers):
         return None
-    said = read_number(text).value
-    hits = [o for o, n in zip(options, numbers, strict=True) if said and float(n) == float(said)]
-    return Reading(hits[0].letter, "gives the option's number") if len(hits) == 1 else None
+    said, bare = read_number(text, unit), read_number(text)
+    if not said.value:
+        return Reading("", f"the number {said.how}") if bare.value else None
+    hits = [o for o, n in zip(options, numbers, strict=True) if float(n) == float(said.value)]
+    if len(hits) == 1:
+        return Reading(hits[0].letter, "gives the option's number")
+    converted = said.value != bare.value
+    return Reading("", "gives a number that no option has") if converted else None
 
 
 def _contained(text: str, options: Sequence[Option], question: str) -> set[str]:

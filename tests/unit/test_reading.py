@@ -436,3 +436,23 @@ def test_signs_in_words_and_every_known_unit_are_kept(text, unit, number):
 )  # fmt: skip
 def test_a_number_with_another_sign_power_or_unit_is_not_guessed(text, unit):
     assert read_number(text, unit).value == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "question", "letter"),
+    [
+        ("12.5 mm", ("12.5", "14.0"), "How long is it?", "A"),  # nothing states another unit
+        ("12.5", ("12.5", "14.0"), "How long is it in cm?", "A"),
+        ("12.5 cm", ("12.5", "14.0"), "How long is it in cm?", "A"),
+        ("12.5 mm", ("12.5", "14.0"), "How long is it in cm?", ""),
+        ("125 mm", ("12.5", "14.0"), "How long is it in cm?", "A"),
+        ("It is 12.5 mm.", ("12.5", "14.0"), "How long is it (cm)?", ""),
+        ("12.5 HU", ("12.5", "14.0"), "How long is it in cm?", ""),
+        ("12.5 mm", ("12.5 cm", "14.0 cm"), "How long is it?", ""),
+        ("12.5 mm", ("12.5 mm", "14.0 mm"), "How long is it in cm?", "A"),
+        ("B", ("12.5", "14.0"), "How long is it in cm?", "B"),
+    ],
+)
+def test_a_number_in_another_unit_is_not_that_option(said, options, question, letter):
+    listed = [Option("AB"[n], text) for n, text in enumerate(options)]
+    assert read_letter(said, listed, question).value == letter
