@@ -10,7 +10,7 @@ from qtpy.QtGui import QBrush, QColor
 from napari_ctvqa.core.chains import ChainStatus
 from napari_ctvqa.core.records import Outcome
 from napari_ctvqa.widgets.text import LABEL_LIMIT, one_line, tooltip
-from napari_ctvqa.widgets.words import STATUS_WORDS
+from napari_ctvqa.widgets.words import STATUS_WORDS, plain_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ COLUMNS: dict[str, Callable[[ReferenceCheck], str]] = {
     "recomputed": lambda check: check.recomputed,
     "off by": lambda check: off_by(check),
     "subtype": lambda check: check.subtype,
-    "why": lambda check: check.reason,
-    "first differing step": lambda check: check.first_differing_step,
+    "why": lambda check: plain_names(check.reason),
+    "first differing step": lambda check: plain_names(check.first_differing_step),
     "rule": lambda check: check.rule,
     "caveats": lambda check: "; ".join(check.caveats),
 }

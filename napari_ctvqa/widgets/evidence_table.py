@@ -19,7 +19,13 @@ from napari_ctvqa.core.names import is_known, label
 from napari_ctvqa.core.selections import selection
 from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
 from napari_ctvqa.widgets.theme import set_look
-from napari_ctvqa.widgets.words import match_role, match_text, measure_words, source_words
+from napari_ctvqa.widgets.words import (
+    match_role,
+    match_text,
+    measure_words,
+    plain_names,
+    source_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +130,7 @@ def _step_lines(step: EvidenceStep) -> tuple[str, ...]:
     """Return kind, target, value, assumed, error, caveats, origin: the lines of a card."""
     kind, measure = KIND_WORDS[step.kind], measure_words(step.measure)
     value = _value(step)
-    caveats = [f"⚠ {one_line(text, 120)}" for text in step.caveats[:SHOWN_CAVEATS]]
+    caveats = [f"⚠ {plain_names(one_line(t, 120))}" for t in step.caveats[:SHOWN_CAVEATS]]
     more = len(step.caveats) - SHOWN_CAVEATS
     origin = [f"rule: {one_line(step.rule, 90)}"] if step.rule else []
     origin += [f"source: {one_line(source_words(step.source), 90)}"] if step.source else []
@@ -133,7 +139,7 @@ def _step_lines(step: EvidenceStep) -> tuple[str, ...]:
         one_line(selection(step.target).label, 100),
         value or ("" if step.error else "no value"),
         "≈ assumed" if step.assumed else "",
-        f"✗ {one_line(step.error, 200)}" if step.error else "",
+        f"✗ {plain_names(one_line(step.error, 200))}" if step.error else "",
         "\n".join([*caveats, *([f"⚠ {more} more"] if more > 0 else [])]),
         "\n".join(origin),
     )

@@ -87,7 +87,8 @@ class StyledLabels:
             return
         there: list[Any] = []
         here: list[slice] = []
-        for axis, part in enumerate(key):
+        parts = key if isinstance(key, tuple) else (key,)  # napari looks at data[0] of a new layer
+        for axis, part in enumerate((*parts, *[slice(None)] * (3 - len(parts)))):
             start, stop = hole.box_zyx[axis].start, hole.box_zyx[axis].stop
             begin, size = self.corner[axis], self.shape[axis]
             if isinstance(part, slice):

@@ -216,6 +216,7 @@ class CaseLayers:
 
     def toggle_overlays(self) -> None:
         """Hide all masks, or show them again; markers and text stay."""
+        self._bring_back()
         self.overlays_shown = not self.overlays_shown
         self._show_and_hide(insist=frozenset({*_GROUPS, *_EXTRA, FOCUS}))
         self.changed.emit()
@@ -395,6 +396,30 @@ class CaseLayers:
                 box = _box_of(label_map, case)
                 self.stack.draw_labels(group, label_map.array_zyx[box], box, table, look)
 
+    def _bring_back(self) -> None:
+        """Make the layers anew that the user deleted: what is asked for now would not be seen."""
+        case = self._case
+        if case is None:
+            return
+        drawn = [group for group, m in case.label_maps.items() if m.structures]
+        drawn += [source for source, masks in self._extra.items() if masks]
+        drawn += [FOCUS] if self.focused is not None else []
+        lost = frozenset(name for name in (CT, *drawn) if self.stack.get(name) is None)
+        if not lost:
+            return
+        volume = case.volume
+        if CT in lost:
+            self._draw_image(volume.display_zyx, volume.display_grid.spacing_mm_zyx)
+        self._draw_maps(case, case)
+        for source, masks in self._extra.items():
+            if source in lost:
+                self.show_masks(source, masks)
+        if FOCUS in lost:
+            self.highlight(self.focused)
+        self._show_and_hide(insist=lost)
+        if CT in lost:
+            self._arrive(case)
+
     # ------------------------------------------------------------------ focus
 
     def _highlight_focus(self) -> None:
@@ -409,6 +434,7 @@ class CaseLayers:
         focus = self.session.focus
         if self._case is None:
             return
+        self._bring_back()
         self._highlight_focus()
         if focus is None:
             self._return()

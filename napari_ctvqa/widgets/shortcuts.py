@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
 from qtpy.QtCore import QObject, Qt
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import (
@@ -34,6 +33,7 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.io.user_config import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class Binding:
 
 def user_keys_path() -> Path:
     """Return where a user's own keys are read from: ``{"action": ["Key", …]}``."""
-    return Path(platformdirs.user_config_dir("napari-ctvqa")) / "keys.json"
+    return config_folder() / "keys.json"
 
 
 def bindings(user_file: Path | None = None) -> tuple[Binding, ...]:

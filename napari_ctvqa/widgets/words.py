@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
+from napari_ctvqa.core.names import is_known, label
 from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.core.question_checks import record_flags as record_flaws
 from napari_ctvqa.core.records import AnswerFormat, Outcome
@@ -313,6 +314,24 @@ def measure_words(measure: str) -> str:
     return re.sub(r"\bhu\b", "HU", words)
 
 
+_RAW_NAME = re.compile(r"(?<![\w/.])[a-z0-9]+(?:_[a-z0-9]+)+(?![\w/.]\w)", re.IGNORECASE)
+
+
+def plain_names(text: str) -> str:
+    """Return a sentence with raw names of structures and measures put into words.
+
+    Names that are not known, and parts of paths, stay as they are.
+    """
+    return _RAW_NAME.sub(_plain_name, text)
+
+
+def _plain_name(found: re.Match[str]) -> str:
+    name = found[0]
+    if is_measure(name):
+        return measure_named(name).words
+    return label(name) if is_known(name) else name
+
+
 def source_words(source: str) -> str:
     """Return where a step's number comes from, for people: a model's tool by its words."""
     tool = source.removeprefix("tool ")
@@ -327,7 +346,7 @@ def status_text(chain: EvidenceChain) -> str:
     The reference's chain is compared with the stated reference, a model's with the recomputed one.
     """
     icon, word, _ = STATUS_WORDS[chain.status]
-    reason = f": {chain.reason}" if chain.reason else ""
+    reason = f": {plain_names(chain.reason)}" if chain.reason else ""
     if chain.origin != REFERENCE:
         return f"{icon} {word}{_COMPARED_WITH[MODEL].get(chain.status, '')}{reason}"
     others = ", ".join(f"{rule.name} ({rule.text})" for rule in chain.agreeing_rules)
@@ -355,7 +374,7 @@ def contradiction(chain: EvidenceChain | None) -> str:
     """
     if chain is None or chain.status is not ChainStatus.DIFFERS:
         return ""
-    reason = f": {one_line(chain.reason, 200)}" if chain.reason else ""
+    reason = f": {plain_names(one_line(chain.reason, 200))}" if chain.reason else ""
     if chain.agreeing_rules:
         names = ", ".join(rule.name for rule in chain.agreeing_rules)
         return f"≈ Reference right by another rule only ({one_line(names, 80)}){reason}."

@@ -412,6 +412,23 @@ def test_delete_key_leaves_our_layers(viewer, session, layers):
     assert {layer.name for layer in viewer.layers} >= {"CT", "organs"}
 
 
+def test_a_focus_brings_back_layers_that_the_user_removed(viewer, session, layers):
+    session.update(case=phantom_case(lesions=("ball",)))
+    viewer.layers.remove("lesions")
+    session.update(focus=MaskFocus("ball", 3, 8))
+    assert layers.layer("lesions") is not None and layers.layer("lesions").visible
+    viewer.layers.clear()
+    assert layers.layer("CT") is None
+    session.update(focus=MaskFocus("rod", 2, 9))
+    assert all(layers.layer(name).visible for name in ("CT", "organs", "lesions", "focus"))
+    assert layers.current_slice(0) == 2
+    rod = on_canvas(viewer, whole(session.case.masks["rod"]), layers.grid, settled_size(viewer))
+    assert iou(highlight_pixels(picture(viewer)), rod) > 0.9
+    viewer.layers.clear()
+    layers.toggle_overlays()
+    assert layers.layer("CT").visible and not layers.layer("organs").visible
+
+
 def test_layers_that_the_user_removed_come_back_with_the_next_case(viewer, session, layers):
     session.update(case=phantom_case())
     layers.highlight(session.case.masks["rod"])

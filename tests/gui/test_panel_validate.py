@@ -123,7 +123,7 @@ def test_the_other_kinds_can_be_listed(show):
     _choose(panel, "Flawed questions")
     assert _column(panel, "id") == ["bench_00005"]
     _choose(panel, "Cannot be checked")
-    assert _column(panel, "why") == ["no mask for colon_lesion"]
+    assert _column(panel, "why") == ["no mask for colon lesion"]
     _choose(panel, "All")
     assert len(_column(panel, "id")) == 7
 

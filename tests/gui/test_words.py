@@ -22,9 +22,11 @@ from napari_ctvqa.widgets.words import (
     match_text,
     measure_words,
     patient_line,
+    plain_names,
     reading_text,
     reference_line,
     score_titles,
+    source_words,
     status_role,
     status_text,
     time_left,
@@ -150,3 +152,22 @@ def test_right_by_another_rule_is_a_status_line_of_its_own():
         "agrees by radgpt (10 mm³ and more): recomputed 3"
     )
     assert status_role(chain) == "unread"
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("no mask for colon_lesion", "no mask for colon lesion"),
+        ("measure volume_cm3 of kidney_left", "measure volume of left kidney"),
+        ("/data/kidney_left.nii.gz: no_such_name", "/data/kidney_left.nii.gz: no_such_name"),
+        ("largest liver_lesion in liver_segment_7.", "largest liver lesion in liver segment 7."),
+    ],
+)
+def test_raw_names_in_a_sentence_are_put_into_words(raw, said):
+    assert plain_names(raw) == said
+
+
+def test_a_models_tool_is_named_in_words():
+    assert source_words("tool segment_organ") == "the model's tool “segment organ”"
+    assert source_words("tool <b>x</b>") == "tool <b>x</b>"
+    assert source_words("RadGPT's code") == "RadGPT's code"
