@@ -265,10 +265,8 @@ class Worker:
             if talk is not None:
                 talk.cancelled.set()
         elif command["do"] == "status":
-            busy = sorted(self._talks)
-            self._channel.send(
-                {"id": number, "event": "state", "busy": busy, **self._engine.facts()}
-            )
+            state = {"busy": sorted(self._talks), "processor_s": time.process_time()}
+            self._channel.send({"id": number, "event": "state", **state, **self._engine.facts()})
         else:
             talk = self._talks[number] = Talk(self._channel, number)
             self._jobs.put((command, talk))

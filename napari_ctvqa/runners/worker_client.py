@@ -128,6 +128,28 @@ class WorkerWay:
         finally:
             self._turn.release()
 
+    def state(self, patience_s: float = 2.0) -> Mapping[str, Any]:
+        """Return what the process says of itself: the model's facts, processor time, peak memory.
+
+        Empty when there is no process, or it is answering.
+        """
+        if not self._turn.acquire(blocking=False):
+            return {}
+        try:
+            process = self._process
+            if process is None:
+                return {}
+            number, end = process.send("status"), time.monotonic() + patience_s
+            while time.monotonic() < end:
+                event = process.next(_TICK_S)
+                if event is not None and event.get("id") == number:
+                    return event
+            return {}
+        except Ended:
+            return {}
+        finally:
+            self._turn.release()
+
     def close(self) -> None:
         """End the process and remove its files; a question that is being answered ends.
 

@@ -393,6 +393,19 @@ def test_pictures_that_are_not_sent_any_more_are_removed(way_to):
     assert [name for name in json.loads(without.text) if name.endswith(".npy")] == []
 
 
+def test_its_state_is_told_while_it_rests(way_to):
+    way = way_to()
+    assert way.state() == {}
+    answers(way, "echo a")
+    state = way.state()
+    assert (state["busy"], state["freed"]) == ([], 0)
+    assert state["processor_s"] > 0
+    running = way.ask(question("words 100000"), threading.Event())
+    next(running)
+    assert way.state() == {}
+    running.close()
+
+
 def test_an_interpreter_that_does_not_exist(way_to, tmp_path):
     last = answers(way_to(interpreter=str(tmp_path / "no-python")), "echo a")[-1]
     assert last.kind is FailureKind.CRASHED
