@@ -82,7 +82,7 @@ grep -F 'sudo apt-get install -y' "$work/not-root.log"
 
 timed demo "NAPARI_CTVQA_TIMES=.venv/moments make demo"
 # From pip's end: the set-up's last steps, the libraries, the window, the first frame with the CT
-# (the first picture), all of it, and the picture's file.
+# (the first picture: at most 5 s on two cores without other work), all of it, and its file.
 since_pip() {  # NAME, SECONDS SINCE 1970
     local seconds
     seconds=$(bc <<<"$2 - $(stat -c %.3Y "$root$clone/.venv/pip-ended")")

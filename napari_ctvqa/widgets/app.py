@@ -201,9 +201,10 @@ class App(QObject):
             self.window.tabifyDockWidget(docks["Run"], docks["Model"])
             self.window.tabifyDockWidget(docks["Model"], docks["Validate"])
         docks["Questions"].raise_()
-        self.window.splitDockWidget(docks["Question"], docks["Evidence"], Qt.Orientation.Vertical)
         if docks["Side by side"] not in self.window.tabifiedDockWidgets(docks["Evidence"]):
-            self.window.tabifyDockWidget(docks["Evidence"], docks["Side by side"])
+            upper, lower = docks["Question"], docks["Evidence"]
+            self.window.splitDockWidget(upper, lower, Qt.Orientation.Vertical)
+            self.window.tabifyDockWidget(lower, docks["Side by side"])
         docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],
