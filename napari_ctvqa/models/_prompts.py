@@ -58,6 +58,8 @@ class Shown:
     pictures: int
     slices: int
     """Slices of the whole CT along the plane's axis."""
+    direction: int
+    """1 or -1 where they run along the display axis or against it, 0 where they do neither."""
     step_mm: float | None
     """Distance between neighbouring pictures; None where they are not evenly spaced."""
     pixel_mm: tuple[float, float] | None
@@ -104,9 +106,7 @@ def words(
         notes = (*notes, *more, ASSUMED)
         lines += [patient, _grid_line(question, grid, shown)]
         notes = (*notes, *_record_differs(question, grid))
-    lines += [asked, _how_to_answer(question, answer_format, kind)]
-    if final_answer:
-        lines.append(_FINAL)
+    lines += [asked, _how_to_answer(question, answer_format, kind, final_answer=final_answer)]
     after = "\n".join(line for line in lines if line)
     if instruction_first:
         return Words(f"{_TEACHER} {about}".strip(), after, notes)
@@ -114,20 +114,23 @@ def words(
 
 
 _TEACHER = "You are teaching radiology to medical students."
-_FINAL = "Reason first, then end with one line of the form: Final Answer: <your answer>"
 
 
 def _modality(fed: Feeding, shown: Shown) -> str:
     if not shown.pictures:
         return "The question is about a CT scan of a patient. No picture of it is given."
     hanging, forward = _HANGING[fed.plane]
-    direction = forward if fed.order == "forward" else _BACKWARD[fed.plane]
     if shown.pictures == 1:
         what = f"The picture is one {fed.plane} slice of a CT scan; {hanging}."
     else:
+        order = {
+            1: f"in order, {forward}",
+            -1: f"in order, {_BACKWARD[fed.plane]}",
+            0: "in no order",
+        }[shown.direction]
         what = (
-            f"The pictures are {shown.pictures} {fed.plane} slices of one CT scan in order, "
-            f"{direction}; in each, {hanging}."
+            f"The pictures are {shown.pictures} {fed.plane} slices of one CT scan {order}; "
+            f"in each, {hanging}."
         )
     return f"{what} {_window_text(fed.windows_hu, shown.pictures)}"
 
@@ -201,15 +204,22 @@ def _question(question: Question, answer_format: AnswerFormat) -> tuple[str, tup
     return text, notes
 
 
+_LETTER = "the letter of the right option"
 _FREE = {
-    AnswerType.NUMERIC: "Answer with one number only.",
-    AnswerType.BINARY: "Answer with Yes or No only.",
-    AnswerType.CATEGORICAL: "Answer with a short phrase only.",
+    AnswerType.NUMERIC: "one number",
+    AnswerType.BINARY: "Yes or No",
+    AnswerType.CATEGORICAL: "a short phrase",
     AnswerType.OPEN: "",
 }
 
 
-def _how_to_answer(question: Question, answer_format: AnswerFormat, kind: str) -> str:
+def _how_to_answer(
+    question: Question, answer_format: AnswerFormat, kind: str, *, final_answer: bool
+) -> str:
     if answer_format is AnswerFormat.MC and question.options:
-        return "Answer with the letter of the right option only."
-    return "" if kind == "plain" else _FREE[question.answer_type]
+        wanted = _LETTER
+    else:
+        wanted = "" if kind == "plain" else _FREE[question.answer_type]
+    if final_answer:
+        return f"Reason first, then end with one line: Final Answer: <{wanted or 'your answer'}>"
+    return f"Answer with {wanted} only." if wanted else ""

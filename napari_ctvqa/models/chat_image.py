@@ -217,12 +217,14 @@ def _messages(
 
 def _shown(case: Case, frame: Frame, indices: Sequence[int]) -> Shown:
     grid = case.volume.display_grid
-    steps = {abs(b - a) for a, b in pairwise(indices)}
-    even = len(steps) == 1
+    steps = {b - a for a, b in pairwise(indices)}
+    even = len(steps) == 1 and steps != {0}
+    rising, falling = all(step > 0 for step in steps), all(step < 0 for step in steps)
     return Shown(
         len(indices),
         grid.shape_zyx[frame.axis],
-        steps.pop() * grid.spacing_mm_zyx[frame.axis] if even else None,
+        1 if rising else -1 if falling else 0,
+        abs(steps.pop()) * grid.spacing_mm_zyx[frame.axis] if even else None,
         pixel_mm(frame, grid) if frame.resampled else None,
     )
 

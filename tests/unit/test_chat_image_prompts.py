@@ -106,6 +106,29 @@ def test_free_form_asks_for_the_kind_of_answer(case, answer_type, asks):
     assert ("Voxel spacing" in text) == (answer_type is AnswerType.NUMERIC)
 
 
+@pytest.mark.parametrize(
+    ("slices", "order"),
+    [
+        ([2, 5, 9], "in order, from superior (head) to inferior (feet)"),
+        ([9, 5, 2], "in order, from inferior (feet) to superior (head)"),
+        ([5, 9, 2], "in no order"),
+        ([5, 5, 2], "in no order"),
+    ],
+)
+def test_the_order_that_is_told_is_the_one_that_is_sent(case, slices, order):
+    ready = prepared(case, slices=slices)
+    assert f"one CT scan {order};" in said(ready)
+    assert [p.index_zyx(0, 0)[0] for p in ready.ask.pictures] == slices
+
+
+@pytest.mark.parametrize(
+    ("slices", "apart"), [([2, 5, 8], "15 mm apart"), ([8, 5, 2], "15 mm apart"), ([2, 3, 8], "")]
+)
+def test_how_far_apart_pictures_are_is_told_where_it_is_one_distance(case, slices, apart):
+    text = said(prepared(case, slices=slices))
+    assert apart in text and ("apart" in text) == bool(apart)
+
+
 def test_other_benchmarks_get_the_plain_question(case):
     ready = prepared(case, question=PLAIN, answer_format=AnswerFormat.FREEFORM)
     assert said(ready).endswith(PLAIN.text)
@@ -124,7 +147,8 @@ def test_medgemma_gets_the_instruction_first_and_the_question_last(case):
         f"SLICE {n}" for n in range(1, 13)
     ]
     assert not isinstance(middle[0], str) and middle[1] == "SLICE 1"
-    assert in_order(last, "sex: female", VOLUME.text, "letter", "Final Answer:")
+    assert in_order(last, "sex: female", VOLUME.text, "Final Answer: <the letter")
+    assert "only" not in last, "reasoning is wanted, too"
     assert (ready.ask.sampling.temperature, ready.ask.sampling.max_new_tokens) == (0, 2000)
 
 
