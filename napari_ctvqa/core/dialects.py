@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from types import MappingProxyType
 from typing import Any
 
 from napari_ctvqa.core.asking import Message, Picture
+from napari_ctvqa.core.neutral import inert_tags
 from napari_ctvqa.core.output_text import without_thoughts
 from napari_ctvqa.core.records import ToolCall
 
@@ -426,11 +427,14 @@ def turns_of_step(
 ) -> tuple[Message, ...]:
     """Return the turns after one step: what the model said, and what its calls gave.
 
-    Where the template knows turns of role ``tool``, the calls are written anew by the template, so
-    their markup is left out of the text (``by_server``: a server has taken it out already), and
-    the pictures come in a user's turn after the results. Elsewhere the text stays as it is and one
-    user's turn holds everything; Meissa's begins with ``Observation:`` and names the pictures.
+    Results hold names of files and of other people's tables: nothing in them can act as a control
+    token. Where the template knows turns of role ``tool``, the calls are written anew by the
+    template, so their markup is left out of the text (``by_server``: a server has taken it out
+    already), and the pictures come in a user's turn after the results. Elsewhere the text stays
+    as it is and one user's turn holds everything; Meissa's begins with ``Observation:`` and names
+    the pictures.
     """
+    returned = [replace(one, text=inert_tags(one.text)) for one in returned]
     if takes_tool_turns(dialect):
         before = text if by_server else _before_calls(text)
         said = Message("assistant", (before,) if before else (), tuple(r.call for r in returned))
@@ -465,7 +469,8 @@ def _before_calls(text: str) -> str:
 def _labelled(pictures: Iterable[Picture]) -> tuple[str | Picture, ...]:
     parts: list[str | Picture] = []
     for picture in pictures:
-        parts += [f"Picture from the tool: {picture.label}".rstrip(": "), picture]
+        label = inert_tags(f"Picture from the tool: {picture.label}".rstrip(": "))
+        parts += [label, picture]
     return tuple(parts)
 
 

@@ -41,6 +41,18 @@ def neutral(text: str, what: str = "the text") -> Neutral:
     text, controls = _CONTROL.subn("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
     if controls:
         notes.append(f"{what} holds {controls} control characters, sent as \ufffd")
+    return _inert(text, what, notes)
+
+
+def inert_tags(text: str) -> str:
+    """Return a text of any length with nothing in it that a tokenizer takes for a control token.
+
+    For JSON that goes back to a model: what is changed stays readable JSON.
+    """
+    return _inert(text, "", []).text
+
+
+def _inert(text: str, what: str, notes: list[str]) -> Neutral:
     found = [
         match[0] for pattern in (_TAG, _SYSTEM, _BRACKETED) for match in pattern.finditer(text)
     ]

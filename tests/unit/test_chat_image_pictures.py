@@ -333,3 +333,23 @@ def test_stretched_planes_have_square_pixels(phantom_case):
     (sagittal,) = prepared(case, "qwen3-vl", plane="sagittal", slices=[3]).ask.pictures
     assert sagittal.pixels.shape == (round(z * z_mm / y_mm), y, 3)
     assert math.isclose(y_mm / x_mm, 3.5 / 3)
+
+
+def test_a_sheared_ct_is_sent_as_it_is_drawn_and_says_so(tmp_path):
+    phantom = phantoms.phantom()
+    affine = phantom.affine.copy()
+    affine[1, 2] = 2.0  # a tilted gantry: slices shift to the front by 2 mm each
+    image = nib.Nifti1Image(phantom.ct, affine)
+    image.set_sform(affine, 1)
+    (tmp_path / "case").mkdir()
+    nib.save(image, tmp_path / "case" / "ct.nii.gz")
+    case = read_case(find_case(tmp_path / "case"))
+    assert case.volume.display_grid is not case.volume.grid
+    ready = prepared(case, "qwen3-vl", slices=[3])
+    (picture,) = ready.ask.pictures
+    expected = independent_picture(
+        np.asarray(case.volume.display_zyx)[3].T[:, :, None][::-1, ::-1], 0, GREY
+    )
+    np.testing.assert_array_equal(picture.pixels, expected)
+    assert ready.recipe["slices"][0]["file_slice"] is None
+    assert any("sheared" in note for note in ready.notes)
