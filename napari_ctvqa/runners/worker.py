@@ -224,6 +224,10 @@ class Talk:
         self.event("status", text=text, fraction=fraction)
 
 
+_LAST = {"load": "loaded", "estimate": "estimate", "ask": "done"}
+"""What each command ends with, when it does not fail."""
+
+
 class Worker:
     """Reads commands in the main thread and does them, one after the other, in another."""
 
@@ -274,29 +278,31 @@ class Worker:
     def _work(self) -> None:
         while True:
             command, talk = self._jobs.get()
-            failure = self._do(command, talk)
-            if failure is not None:
-                self._fail(failure, talk)
+            result = self._do(command, talk)
+            # Over before it is told: who hears the end finds nobody busy.
             self._busy_until = time.monotonic()
             self._talks.pop(talk.id, None)
+            if isinstance(result, Failure):
+                self._fail(result, talk)
+            else:
+                if command["do"] != "estimate":
+                    self._short_of_memory = 0
+                talk.event(_LAST[command["do"]], **result)
 
-    def _do(self, command: Message, talk: Talk) -> Failure | None:
+    def _do(self, command: Message, talk: Talk) -> Message | Failure:
         """Do one command; a failure is returned, so that no traceback keeps tensors alive."""
         try:
             if command["do"] == "load":
                 self._idle_s = command.get("idle_s")
-                talk.event("loaded", **self._engine.load(command, talk))
-            elif command["do"] == "estimate":
-                talk.event("estimate", **self._engine.estimate(command))
-            elif command["do"] == "ask":
-                talk.event("done", **self._engine.ask(command, talk))
-                self._short_of_memory = 0
-            else:
-                raise Failure("bad_model", f"unknown command {command['do']!r}")
+                return dict(self._engine.load(command, talk))
+            if command["do"] == "estimate":
+                return dict(self._engine.estimate(command))
+            if command["do"] == "ask":
+                return dict(self._engine.ask(command, talk))
+            raise Failure("bad_model", f"unknown command {command['do']!r}")
         except Exception as error:  # the outermost frame: whatever a model's code raises
             logger.exception("%s failed", command.get("do"))
             return failure_of(error)
-        return None
 
     def _fail(self, failure: Failure, talk: Talk) -> None:
         poisoned = failure.kind == "device"
