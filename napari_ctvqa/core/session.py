@@ -118,7 +118,7 @@ class Wishes:
     unload = Signal()
     """Free the memory of the model that was run last."""
     replay = Signal(str)
-    """Model whose recorded answer to the current question is to be played again."""
+    """Result file whose recorded answer to the current question is to be played again."""
     force_stop = Signal()
     """End what does not stop by itself: its process or its connection."""
     show_picture = Signal(object)
@@ -154,6 +154,8 @@ class Session:
     """``focus``, ``focused_step``."""
     progress_changed = Signal()
     """``progress``."""
+    saw_changed = Signal()
+    """``saw``."""
     live_changed = Signal()
     """``live``: at most 30 times a second while words come."""
     validation_changed = Signal()
@@ -195,6 +197,8 @@ class Session:
         self.progress = RunProgress()
         self.loaded = ""
         """The model whose process is kept for the next question; empty for none."""
+        self.saw: Any = None
+        """What a model was given for the current question (``runners.sight.SawReport``)."""
         self.live: LiveRun | None = None
         """The answer that is coming, or the last one that came in this window."""
         self.validation = Validation()
@@ -263,6 +267,7 @@ _ANNOUNCES = {
     "focused_step": "focus_changed",
     "progress": "progress_changed",
     "live": "live_changed",
+    "saw": "saw_changed",
     "results_folder": "progress_changed",
     "loaded": "progress_changed",
     "validation": "validation_changed",

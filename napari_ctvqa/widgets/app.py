@@ -254,6 +254,7 @@ class App(QObject):
             "back": wishes.back.emit,
             "reveal": wishes.reveal.emit,
             "run_question": partial(wishes.run.emit, Wanted("rules"), THIS_QUESTION),
+            "reset_demo": wishes.open_demo.emit,
             "cancel_run": wishes.cancel_run.emit,
             "search": self._search,
             "open_folder": self.choose_folder,

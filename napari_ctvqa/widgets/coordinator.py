@@ -40,6 +40,7 @@ from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import Runs
+from napari_ctvqa.widgets.saw import Saw
 from napari_ctvqa.widgets.validator import Validator
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Coordinator(QObject):
         self.jobs = Jobs(self._show_problem)
         self.focus = Focus(session, layers)
         self.runs = Runs(session, self.jobs, lambda: self.opened)
+        self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
@@ -91,6 +93,7 @@ class Coordinator(QObject):
             (wishes.cancel_run, self.runs.cancel),
             (wishes.force_stop, self.runs.force_stop),
             (wishes.unload, self.runs.unload),
+            (wishes.replay, self.runs.replay),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.absent_means_none, self.set_absent_means_none),
@@ -107,6 +110,7 @@ class Coordinator(QObject):
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
+        self.saw.close()
         self.runs.close()
         self.jobs.close()
         self._cases.close()

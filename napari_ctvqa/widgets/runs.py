@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.assumed import absent_means_none
@@ -16,6 +17,7 @@ from napari_ctvqa.runners.answering import AGENT
 from napari_ctvqa.runners.choices import UnconfirmedHostError
 from napari_ctvqa.runners.desk import Begun, batch_answers, has_wanted, live_answers
 from napari_ctvqa.runners.keeping import Keeper
+from napari_ctvqa.runners.recorded import recorded_answerer
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.questions_asked import may_send
 
@@ -73,6 +75,13 @@ class Runs:
             self._ask(make, wanted.model, again, opened, all_masks=all_masks)
         else:
             self._ask_all(make, wanted.model, again, opened)
+
+    def replay(self, results: str) -> None:
+        """Play a recorded answer to the current question: nothing is asked, nothing is kept."""
+        opened = self.opened()
+        if not self.busy and opened is not None:
+            make = partial(recorded_answerer, opened, Path(results))
+            self._ask(make, "recording", lambda: None, opened, all_masks=False)
 
     def ask_current(self, answerer: Any) -> None:
         """Let an answerer that is there answer the current question."""
@@ -132,7 +141,9 @@ class Runs:
             self._before = run.predictions.get(key) if run is not None else None
             self.session.update(
                 progress=replace(self.session.progress, model=item.answerer.name, path=item.path),
-                loaded=item.answerer.name if hasattr(item.answerer, "force_stop") else "",
+                loaded=item.answerer.name
+                if hasattr(item.answerer, "close")
+                else self.session.loaded,
             )
         else:
             show(item)

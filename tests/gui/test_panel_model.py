@@ -1,6 +1,7 @@
 """Model panel: words as they come, calls, what went in, stopping; and the frame in the planes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat, ToolCall, ToolResult
 from napari_ctvqa.core.session import RunProgress, RunState
 from napari_ctvqa.extensions import families
+from napari_ctvqa.runners.sight import saw_reports
 from napari_ctvqa.widgets.panels.model import PANEL
 from napari_ctvqa.widgets.pictures import PictureGrid
 
@@ -45,6 +47,11 @@ def sent(count=3, notes=("3 of 120 slices",)):
     parts = tuple(part for p in pictures for part in (p.label, p))
     message = Message("user", (*parts, "On which side is the lesion?"))
     return Sent(Prepared(Ask((message,)), notes))
+
+
+@pytest.fixture(autouse=True)
+def no_recordings(monkeypatch):
+    monkeypatch.setattr("napari_ctvqa.runners.sight.recorded_answers", lambda *_: ())
 
 
 @pytest.fixture
@@ -68,6 +75,10 @@ def live_after(*events, **facts):
     return live
 
 
+def grid_of(panel):
+    return next(g for g in panel.findChildren(PictureGrid) if "saw" in g.accessibleName())
+
+
 def words(panel):
     return next(
         box for box in panel.findChildren(QPlainTextEdit) if "words" in box.accessibleName()
@@ -80,7 +91,7 @@ def button(panel, text):
 
 def test_without_a_run_it_says_what_will_appear_and_where_to_begin(show):
     panel, _ = show(None)
-    assert "Choose one in Run" in shown_texts(panel)
+    assert "Choose a model in Run" in shown_texts(panel)
     assert not button(panel, "Stop").isVisible()
 
 
@@ -200,16 +211,24 @@ def asked(session, *events, **settings):
     return live
 
 
+def work_out(session, live):
+    """As the window does in the background."""
+    everything = (session.question, session.case, session.reference_chain, {}, live)
+    (saw,) = saw_reports(SimpleNamespace(), *everything)
+    session.update(saw=saw)
+
+
 def test_a_mask_that_was_not_sent_is_warned_of_after_the_reveal_only(show):
     session = opened(rows=np.arange(3))
     live = asked(session, slices=[beside_the_kidney(session)])
     session.update(reference_chain=kidney_chain(session.question.id), hide_reference=True)
     panel, _ = show(live, session)
+    work_out(session, live)
     assert "was sent" not in shown_texts(panel)
     session.update(hide_reference=False)
     assert "slices that it touches was sent" in shown_texts(panel)
     assert shown_texts(panel).lower().count("left kidney: none of the") == 1, "each mask once"
-    session.update(reference_chain=kidney_chain("another question"))
+    session.update(saw=None)
     assert "was sent" not in shown_texts(panel)
 
 
@@ -218,6 +237,8 @@ def test_a_mask_that_was_sent_whole_is_no_warning(show):
     live = asked(session, sampling_of_slices="all")
     session.update(reference_chain=kidney_chain(session.question.id))
     panel, _ = show(live, session)
+    work_out(session, live)
+    assert session.saw.sights
     assert "rests on" not in shown_texts(panel)
 
 
@@ -308,3 +329,63 @@ def test_the_frame_lies_on_the_slice_the_picture_was_cut_from(make_viewer):
     layers.show_picture(cut)
     assert layers.stack.frame.visible
     layers.close()
+
+
+# ------------------------------------------------------------------- kept, recorded, seen
+
+
+def report_of(session, **facts):
+    from napari_ctvqa.runners.sight import SawReport
+
+    return SawReport(session.question.id, **facts)
+
+
+def test_what_an_earlier_answer_saw_is_shown_with_its_words(show):
+    panel, session = show(None)
+    prepared = sent(2).prepared
+    session.update(
+        saw=report_of(session, model="Qwen", words="It is on the left.", sent=(prepared,))
+    )
+    assert "Answered earlier" in shown_texts(panel)
+    assert words(panel).toPlainText() == "It is on the left."
+    assert grid_of(panel).count() == 2
+    session.update(saw=None)
+    assert "Choose a model in Run" in shown_texts(panel)
+    assert not grid_of(panel).isVisible()
+
+
+def test_an_answer_to_another_question_is_not_shown_here(show):
+    done = replace(live_after(Tokens("Left."), sent(1)), ended_s=3.0)
+    panel, session = show(done)
+    assert words(panel).isVisible()
+    session.update(question=replace(session.question, id="bench_00001"))
+    assert not words(panel).isVisible()
+
+
+def test_a_recording_can_be_played_also_when_the_server_died(show):
+    failed = live_after(Failed(FailureKind.UNREACHABLE, "The server is gone."))
+    panel, session = show(replace(failed, ended_s=1.0))
+    assert not button(panel, "Play").isVisible()
+    heard = heard_from(session.wishes.replay)
+    session.update(saw=report_of(session, recording="/runs/x.json"))
+    assert "without model and network" in shown_texts(panel)
+    button(panel, "Play").click()
+    assert heard == ["/runs/x.json"]
+    session.update(live=live_after(Tokens("a")))
+    assert not button(panel, "Play").isVisible()
+
+
+def test_what_the_pictures_miss_is_warned_of_after_the_reveal_only(show):
+    from napari_ctvqa.core.saw import Seen, Sight
+
+    missed = Seen("left kidney", Sight.NOT, 1000, 0, 20, 0)
+    whole = Seen("spleen", Sight.WHOLE, 1000, 1000, 20, 20, (0,), 30.0)
+    panel, session = show(None)
+    session.update(hide_reference=True)
+    session.update(
+        saw=report_of(session, model="Q", sent=(sent(1).prepared,), sights=(missed, whole))
+    )
+    assert "left kidney" not in shown_texts(panel)
+    session.update(revealed_ids=frozenset({session.question.id}))
+    assert "⚠ left kidney" in shown_texts(panel)
+    assert "spleen" not in shown_texts(panel)

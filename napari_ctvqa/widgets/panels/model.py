@@ -16,12 +16,9 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_ctvqa.core.asking import Preset
 from napari_ctvqa.core.grounding import Grounded, boxes, picture_of, slices_named
-from napari_ctvqa.core.picture_tokens import resized_px
-from napari_ctvqa.core.saw import seen_of_chain
 from napari_ctvqa.core.session import RunState
-from napari_ctvqa.extensions import families
+from napari_ctvqa.runners.sight import is_of_case, preset_of
 from napari_ctvqa.widgets.banner import Banner, Folding
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
@@ -34,9 +31,8 @@ if TYPE_CHECKING:
 
     from qtpy.QtGui import QCloseEvent
 
-    from napari_ctvqa.core.asking import Message, Picture, Prepared
+    from napari_ctvqa.core.asking import Message, Picture, Prepared, Preset
     from napari_ctvqa.core.cases import Case
-    from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.live import LiveCall, LiveRun
     from napari_ctvqa.core.session import Session
 
@@ -44,10 +40,12 @@ FORCE_AFTER_S = 2.0
 """How long a model may take to stop by itself before force is offered."""
 SHOWN_TEXT = 200_000
 SHOWN_CALLS = 12
+SHOWN_SIGHTS = 6
 NOTHING = (
-    "No model has answered in this window yet. Choose one in Run: its words, its tool calls and "
-    "the pictures it is given appear here."
+    "No model has answered this question in this window, and no pictures of an answer are kept. "
+    "Choose a model in Run: its words, its tool calls and the pictures it is given appear here."
 )
+RECORDING = "An answer to this question is recorded: it can be played without model and network."
 
 
 class ModelPanel(QWidget):
@@ -76,6 +74,8 @@ class ModelPanel(QWidget):
         self._cancel = QPushButton("Stop")
         self._force = QPushButton("Stop by force")
         self._force.setToolTip("End its process or connection; it is loaded anew next time.")
+        self._recording = Label(role="muted")
+        self._play = QPushButton("Play the recording")
         self._saw = QWidget()
         self._notes = Label(role="muted")
         self._pictures = PictureGrid()
@@ -83,7 +83,7 @@ class ModelPanel(QWidget):
         self._folded_prompt = Folding("The prompt", self._prompt)
         self._saw_heading = Label("What the model saw", role="heading")
         self._missed = Banner()
-        self._missed_of: tuple[object, ...] = ()
+        self._sent: tuple[Prepared, ...] = ()
         self._places = PictureGrid("Where the text points", rows=1)
         self._places_heading = Label("Where the text points", role="heading")
         self._placeless = Label(role="muted")
@@ -95,11 +95,12 @@ class ModelPanel(QWidget):
         self._clock.timeout.connect(self._show_state)
         self._listening = Listening(
             (session.live_changed, self._show),
+            (session.saw_changed, self._show),
+            (session.question_changed, self._show),
+            (session.reveal_changed, self._show),
             (session.progress_changed, self._show_state),
             (session.chains_changed, self._show_missed),
             (session.case_changed, self._show_missed),
-            (session.reveal_changed, self._show_missed),
-            (session.question_changed, self._show_missed),
         )
         self._show()
 
@@ -121,7 +122,14 @@ class ModelPanel(QWidget):
         for part in (self._nothing, self._title, self._where, self._state, self._bar):
             column.addWidget(part)
         column.addLayout(buttons)
-        for part in (self._trouble, self._text, self._calls, self._saw):
+        for part in (
+            self._trouble,
+            self._recording,
+            self._play,
+            self._text,
+            self._calls,
+            self._saw,
+        ):
             column.addWidget(part)
         column.addStretch(1)
         for part in (self._places_heading, self._places, self._placeless, self._missed):
@@ -132,24 +140,20 @@ class ModelPanel(QWidget):
         wishes = self._session.wishes
         self._cancel.clicked.connect(lambda: wishes.cancel_run.emit())
         self._force.clicked.connect(lambda: wishes.force_stop.emit())
+        self._play.clicked.connect(self._replay)
         for grid in (self._pictures, self._places):
             grid.pointed.connect(self._point)
 
     # ---------------------------------------------------------------- showing
 
     def _show(self) -> None:
-        live = self._session.live
-        self._nothing.setVisible(live is None)
-        for part in (self._text, self._saw):
-            part.setVisible(live is not None)
+        live = self._live()
+        self._show_recording()
         if live is None:
-            self._of = None
-            for label in (self._title, self._where, self._state, self._calls):
-                label.show_text("")
-            for part in (self._bar, self._cancel, self._force, self._trouble):
-                part.hide()
-            self._clock.stop()
+            self._show_kept()
             return
+        self._nothing.hide()
+        self._text.show()
         key = (live.model, live.question_id, live.began_s)
         if key != self._of:
             self._begin(live)
@@ -157,8 +161,48 @@ class ModelPanel(QWidget):
         self._text.follow(live.text)
         self._calls.show_text(calls_text(live.calls))
         self._trouble.show_message(*trouble(live))
-        self._show_sent(live)
+        self._show_sent(live.sent, live.text, finished=not live.running)
         self._show_state()
+
+    def _live(self) -> LiveRun | None:
+        """Return the answer that comes, also to another question, or the last one to this one."""
+        live, question = self._session.live, self._session.question
+        if live is None or live.running or question is None:
+            return live
+        return live if live.question_id == question.id else None
+
+    def _show_kept(self) -> None:
+        """Show what is kept of an earlier answer, or that there is nothing."""
+        self._clock.stop()
+        saw = self._session.saw
+        kept = saw is not None and bool(saw.model)
+        self._nothing.setVisible(not kept)
+        self._text.setVisible(kept)
+        for part in (self._bar, self._cancel, self._force):
+            part.hide()
+        self._calls.show_text("")
+        key = ("", saw.question_id, 0.0) if kept else None
+        if key != self._of or key is None:
+            self._of = key
+            self._text.restart()
+        self._title.show_text(one_line(saw.model, 120) if kept else "")
+        self._where.show_text(one_line(saw.question_id, 120) if kept else "")
+        self._state.show_text("Answered earlier; what it saw was kept." if kept else "")
+        self._trouble.show_message("amber", saw.problem if saw is not None else "")
+        if kept:
+            self._text.follow(saw.words)
+        self._show_sent(saw.sent if kept else (), saw.words if kept else "", finished=True)
+
+    def _show_recording(self) -> None:
+        saw, live = self._session.saw, self._session.live
+        there = bool(saw is not None and saw.recording) and (live is None or not live.running)
+        self._recording.show_text(RECORDING if there else "")
+        self._play.setVisible(there)
+
+    def _replay(self) -> None:
+        saw = self._session.saw
+        if saw is not None and saw.recording:
+            self._session.wishes.replay.emit(saw.recording)
 
     def _begin(self, live: LiveRun) -> None:
         self._text.restart()
@@ -171,7 +215,7 @@ class ModelPanel(QWidget):
         self._where.show_text(f"{one_line(live.question_id, 120)} · {where}")
 
     def _show_state(self) -> None:
-        live = self._session.live
+        live = self._live()
         if live is None:
             return
         stopping = self._session.progress.state is RunState.CANCELLING and live.running
@@ -190,60 +234,47 @@ class ModelPanel(QWidget):
         if live.running != self._clock.isActive():
             self._clock.start() if live.running else self._clock.stop()
 
-    def _show_sent(self, live: LiveRun) -> None:
-        pictures = [p for prepared in live.sent[-1:] for p in prepared.ask.pictures]
-        self._saw.setVisible(bool(live.sent))
-        if not live.sent:
+    def _show_sent(self, sent: tuple[Prepared, ...], text: str, *, finished: bool) -> None:
+        self._sent = sent
+        pictures = [p for prepared in sent[-1:] for p in prepared.ask.pictures]
+        self._saw.setVisible(bool(sent))
+        if not sent:
+            self._pictures.show_pictures(())
             return
-        self._notes.show_text(sent_text(live, pictures))
+        self._notes.show_text(sent_text(sent, pictures))
         self._pictures.show_pictures(pictures)
-        self._prompt.show_text(prompt_text(live.sent[-1].ask.messages))
+        self._prompt.show_text(prompt_text(sent[-1].ask.messages))
         self._show_missed()
-        self._show_places(live, pictures)
+        self._show_places(sent[-1], text if finished else "", pictures)
 
     def _show_missed(self) -> None:
         """Warn of what the reference rests on and the model was not shown; never before reveal."""
-        session, live = self._session, self._session.live
-        chain, case = session.reference_chain, session.case
-        if (
-            live is None
-            or not live.sent
-            or chain is None
-            or case is None
-            or chain.question_id != live.question_id
-            or session.hides(live.question_id)
-            or not is_of_case(live.sent[-1], case)
-        ):
-            self._missed_of = ()
-            self._missed.show_message("amber", "")
-            return
-        key = (live.sent[-1], chain, case)
-        if len(self._missed_of) == 3 and all(
-            a is b for a, b in zip(key, self._missed_of, strict=True)
-        ):
-            return
-        self._missed_of = key
-        self._missed.show_message("amber", missed_text(live.sent[-1], chain, case))
+        session = self._session
+        saw, sent = session.saw, self._sent
+        known = saw is not None and bool(saw.sent) and bool(sent) and saw.sent[-1] is sent[-1]
+        told = known and not session.hides(saw.question_id) and is_of_case(sent[-1], session.case)
+        lines = [f"⚠ {one_line(s.text, 200)}." for s in saw.sights if s.warns] if told else []
+        hidden = len(lines) - SHOWN_SIGHTS
+        more = [f"… {hidden} more"] if hidden > 0 else []
+        heading = ["Of what the reference rests on:"] if lines else []
+        self._missed.show_message("amber", "\n".join(heading + lines[:SHOWN_SIGHTS] + more))
 
     def _point(self, picture: Picture | None) -> None:
         """Ask for a picture's frame in the planes, only in the CT that it was cut from."""
-        live, case = self._session.live, self._session.case
-        there = live is not None and live.sent and is_of_case(live.sent[-1], case)
+        there = bool(self._sent) and is_of_case(self._sent[-1], self._session.case)
         self._session.wishes.show_picture.emit(picture if there else None)
 
-    def _show_places(self, live: LiveRun, pictures: Sequence[Picture]) -> None:
+    def _show_places(self, sent: Prepared, text: str, pictures: Sequence[Picture]) -> None:
         """Show where boxes and slice numbers of a finished answer lie."""
-        preset = preset_of(live.sent[-1])
-        key = () if live.running or preset is None else (live.text, live.sent[-1])
+        preset = preset_of(sent)
+        key = () if not text or preset is None else (text, sent)
         if key and self._places_of and key[1] is self._places_of[1] and key == self._places_of:
             return
         self._places_of = key
         found = Grounded()
         if key and preset is not None:
             case = self._session.case
-            found = pointed_at(
-                preset, live.text, pictures, case if is_of_case(live.sent[-1], case) else None
-            )
+            found = pointed_at(preset, text, pictures, case if is_of_case(sent, case) else None)
         places = [picture_of(placed, pictures) for placed in found.placed]
         self._places.show_pictures(places)
         lines = [f"{one_line(u.text, 80)}: no place in the CT, {u.why}." for u in found.unplaced]
@@ -362,45 +393,17 @@ def _result_text(call: LiveCall) -> str:
     return one_line(content, 160)
 
 
-def sent_text(live: LiveRun, pictures: Sequence[Picture]) -> str:
+def sent_text(sent: Sequence[Prepared], pictures: Sequence[Picture]) -> str:
     """Return what went in with the last turn, in numbers, and the family's notes."""
-    prepared = live.sent[-1]
+    prepared = sent[-1]
     count = f"{len(pictures)} picture{'s' if len(pictures) != 1 else ''}"
-    turn = f"turn {len(live.sent)}: " if len(live.sent) > 1 else ""
+    turn = f"turn {len(sent)}: " if len(sent) > 1 else ""
     sizes = sorted({p.pixels.shape[1::-1] for p in pictures})
     size = " of " + ", ".join(f"{w} × {h}" for w, h in sizes[:3]) + " pixels" if sizes else ""
     tools = f", {len(prepared.ask.tools)} tools offered" if prepared.ask.tools else ""
     left = len(pictures) - MAX_SHOWN
     more = f" (the first {MAX_SHOWN} are shown)" if left > 0 else ""
     return "\n".join((f"{turn}{count}{size}{tools}{more}", *prepared.notes))
-
-
-def preset_of(prepared: Prepared) -> Preset | None:
-    """Return the preset that a recipe names; None for a family or preset that is not here."""
-    family = families().get(str(prepared.recipe.get("family", "")))
-    preset = family.presets.get(str(prepared.recipe.get("preset", ""))) if family else None
-    return preset if isinstance(preset, Preset) else None
-
-
-def is_of_case(prepared: Prepared, case: Case | None) -> bool:
-    """Return whether the pictures were cut from this case; true where the recipe names none."""
-    named = prepared.recipe.get("case_id")
-    return case is not None and named in (None, case.case_id)
-
-
-def missed_text(prepared: Prepared, chain: EvidenceChain, case: Case) -> str:
-    """Return a line for every mask of the chain that the model was not shown, or hardly."""
-    preset = preset_of(prepared)
-    rule = preset.facts.get("tokens", {}) if preset else {}
-    found = seen_of_chain(
-        chain,
-        case.masks,
-        prepared.ask.pictures,
-        case.volume.display_grid,
-        lambda picture: resized_px(rule, *picture.pixels.shape[:2]),
-    )
-    lines = [f"{mask.text}." for mask in found if mask.warns]
-    return "\n".join(("Of what the reference rests on:", *lines)) if lines else ""
 
 
 def pointed_at(
