@@ -11,9 +11,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.events import (
@@ -41,9 +41,6 @@ from napari_ctvqa.io.seen_files import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from napari_ctvqa.core.asking import Message, Picture
 
 logger = logging.getLogger(__name__)
@@ -54,17 +51,40 @@ MAX_BYTES = 20 * 1024**3
 _MAX_CONTENT = 1_000_000
 
 
-@dataclass
 class SeenAnswer:
-    """What one answer's model saw and said so far; on disk after ``SeenFiles.keep``."""
+    """What one answer's model saw and said so far; on disk after ``SeenFiles.keep``.
 
-    question_id: str
-    model: str
-    sent: list[Sent] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
-    """Events as JSON lines, with seconds since this object was made."""
-    _began: float = field(default_factory=time.monotonic)
-    _bytes: int = 0
+    Pictures are packed in a thread while the model works, so that nobody waits for it afterwards.
+
+    Parameters
+    ----------
+    question_id, model
+        What is answered, by whom.
+    has_picture
+        Whether a picture of that name is on disk already; None packs each.
+    pictures
+        Whether pixels are wanted at all.
+    """
+
+    def __init__(
+        self,
+        question_id: str,
+        model: str,
+        *,
+        has_picture: Callable[[str], bool] | None = None,
+        pictures: bool = True,
+    ) -> None:
+        self.question_id, self.model = question_id, model
+        self.sent: list[Sent] = []
+        self.lines: list[bytes] = []
+        """Events as JSON lines, with seconds since this object was made."""
+        self._has_picture = has_picture
+        self._pictures = pictures
+        self._began = time.monotonic()
+        self._bytes = 0
+        self._packed: dict[int, tuple[str, bytes]] = {}
+        """By the picture's ``id``: its name, and the PNG unless it is on disk."""
+        self._packing: list[Thread] = []
 
     def take(self, event: object) -> None:
         """Note an event with the time; what is no event is passed over."""
@@ -75,11 +95,33 @@ class SeenAnswer:
         if isinstance(event, Sent):
             told["request"] = len(self.sent)  # two requests may be of one step
             self.sent.append(event)
+            self._pack(event.prepared.ask.pictures)
         line = json_line({"t": seconds, **told}) + b"\n"
         if self._bytes + len(line) > MAX_EVENTS_BYTES and isinstance(event, Tokens | Status):
             return
         self._bytes += len(line)
         self.lines.append(line)
+
+    def _pack(self, pictures: Sequence[Picture]) -> None:
+        new = [picture for picture in pictures if id(picture) not in self._packed]
+        if not self._pictures or not new:
+            return
+        self._packed.update({id(picture): ("", b"") for picture in new})
+        thread = Thread(target=self._pack_all, args=(new,), name="ctvqa-png", daemon=True)
+        self._packing.append(thread)
+        thread.start()
+
+    def _pack_all(self, pictures: Sequence[Picture]) -> None:
+        for picture in pictures:
+            name = f"{content_mark(picture.pixels)}.png"
+            there = self._has_picture is not None and self._has_picture(name)
+            self._packed[id(picture)] = (name, b"" if there else png_of(picture.pixels))
+
+    def packed(self) -> Mapping[int, tuple[str, bytes]]:
+        """Return every picture's name and PNG (empty when on disk), waiting until all are done."""
+        for thread in self._packing:
+            thread.join()
+        return self._packed
 
 
 class SeenFiles:
@@ -100,6 +142,14 @@ class SeenFiles:
         self.pictures = pictures
         self.max_bytes = max_bytes
         self._held: int | None = None
+        self._full = False
+
+    def answer(self, question_id: str, model: str) -> SeenAnswer:
+        """Begin an answer that will be kept here."""
+        return SeenAnswer(question_id, model, has_picture=self._has_picture, pictures=self.pictures)
+
+    def _has_picture(self, name: str) -> bool:
+        return (self.folder / PICTURES / name).exists()
 
     def keep(self, answer: SeenAnswer) -> str:
         """Put an answer's requests and events on disk; one of the same question is replaced.
@@ -116,8 +166,9 @@ class SeenFiles:
             return f"what the model saw could not be kept ({error.strerror or error})"
 
     def _write(self, answer: SeenAnswer) -> str:
-        pictures = dict.fromkeys(p for sent in answer.sent for p in sent.prepared.ask.pictures)
-        names = {id(picture): self.keep_picture(picture.pixels) for picture in pictures}
+        packed = answer.packed()
+        kept = self._keep_pictures(dict(packed.values())) if self.pictures else frozenset()
+        names = {key: name if name in kept else "" for key, (name, _) in packed.items()}
         data = {
             "version": VERSION,
             "question_id": answer.question_id,
@@ -135,35 +186,40 @@ class SeenFiles:
         new.rename(folder)
         sync_folder(self.folder)
         if self.pictures and not all(names.values()):
-            return f"pictures are no longer kept: {self.folder} has reached its limit"
+            why = f": {self.folder} has reached its limit" if self._full else ""
+            return f"not all pictures could be kept{why}"
         return ""
 
-    def keep_picture(self, pixels: npt.NDArray[np.uint8]) -> str:
-        """Put a picture on disk unless it is there; return its name, empty where it is not kept.
-
-        Raises
-        ------
-        OSError
-            When it cannot be written.
-        """
-        if not self.pictures:
-            return ""
-        name = f"{content_mark(pixels)}.png"
+    def _keep_pictures(self, contents: Mapping[str, bytes]) -> frozenset[str]:
+        """Put pictures on disk that are not there; return the names of those that then are."""
         place = self.folder / PICTURES
-        path = place / name
-        if path.exists():
-            return name
         place.mkdir(parents=True, exist_ok=True)
+        there = {name for name in contents if name and (place / name).exists()}
+        new = [(name, png) for name, png in contents.items() if png and name not in there]
+        written = [name for name, png in new if self._fits(png, place)]
+        # First all, then flushed: one flush after the other would wait for the disk each time.
+        for name in written:
+            (place / f".{name}.tmp").write_bytes(contents[name])
+        for name in written:
+            _flush(place / f".{name}.tmp")
+            (place / f".{name}.tmp").replace(place / name)
+        if written:
+            sync_folder(place)
+        return frozenset(there.union(written))
+
+    def _fits(self, png: bytes, place: Path) -> bool:
         if self._held is None:
             self._held = sum(item.stat().st_size for item in os.scandir(place))
-        content = png_of(pixels)
-        if self._held + len(content) > self.max_bytes:
-            return ""
-        temporary = place / f".{name}.tmp"
-        _write_synced(temporary, content)
-        temporary.replace(path)
-        self._held += len(content)
-        return name
+        if self._held + len(png) > self.max_bytes:
+            self._full = True
+            return False
+        self._held += len(png)
+        return True
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def _write_synced(path: Path, content: bytes) -> None:
@@ -203,7 +259,7 @@ _ASK_KEYS = ("tools", "sampling", "template", "processor", "expected_tokens")
 
 def _message_data(message: Message, names: Mapping[int, str]) -> dict[str, Any]:
     parts = [
-        {"text": part} if isinstance(part, str) else _picture_data(part, names[id(part)])
+        {"text": part} if isinstance(part, str) else _picture_data(part, names.get(id(part), ""))
         for part in message.parts
     ]
     calls = plain(message.calls)

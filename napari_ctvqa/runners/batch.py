@@ -20,7 +20,7 @@ from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
-from napari_ctvqa.io.seen_writing import SeenAnswer, SeenFiles
+from napari_ctvqa.io.seen_writing import SeenFiles
 from napari_ctvqa.runners.segmenter import add_segmented
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Question
+    from napari_ctvqa.io.seen_writing import SeenAnswer
     from napari_ctvqa.runners.opening import Opened
 
 logger = logging.getLogger(__name__)
@@ -322,7 +323,7 @@ def _answer_case(
         return
     case = absent_means_none(case) if assume else case
     for question in asked:
-        keeping = SeenAnswer(question.id, answerer.name)
+        keeping = seen.answer(question.id, answerer.name)
         answers = answering(answerer, question, case, answer_format)
         try:
             prediction = yield from _followed(question, answers, keeping)

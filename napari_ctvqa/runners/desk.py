@@ -326,6 +326,11 @@ def scored_batch(
             if time.monotonic() - reported >= REPORT_EVERY_S:
                 yield _batch_report(predictions, scores, last)
                 predictions, scores, reported = {}, {}, time.monotonic()
+    except CtvqaError:
+        if last is not None:  # what was answered until then is shown all the same
+            yield _batch_report(predictions, scores, last)
+        raise
+    else:
         if last is not None:
             yield _batch_report(predictions, scores, last)
     finally:

@@ -7,15 +7,15 @@ import time
 
 import pytest
 import small_benchmark
-from scripted_models import PRESET, ScriptedFamily, ScriptedWay, call
+from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay, call
 
-from napari_ctvqa.core.errors import NotFoundError
+from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.events import CallReturned, Failed, FailureKind, Sent, Tokens
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import run_batch
-from napari_ctvqa.runners.desk import answered
+from napari_ctvqa.runners.desk import answered, scored_batch
 from napari_ctvqa.runners.kept import results_folder
 from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.opening import open_path
@@ -146,3 +146,15 @@ def test_the_words_of_the_window_come_at_most_thirty_times_a_second(opened, case
     spent = time.monotonic() - began
     assert len(shown) <= 30 * spent + 10
     assert shown[-1].live.text == "word " * 5000
+
+
+def test_a_batch_that_gives_up_still_shows_what_was_answered(opened, tmp_path):
+    parts = ("scripted", "Scripted", ScriptedFamily(), PRESET, ScriptedWay("A", UNREACHABLE))
+    items = run_batch(
+        opened, ModelAnswerer(*parts), AnswerFormat.MC, tmp_path / "r.json", rows=range(9)
+    )
+    shown = {}
+    with pytest.raises(CtvqaError, match="3 questions in a row"):
+        for report in scored_batch(items, opened, AnswerFormat.MC):
+            shown |= report.predictions
+    assert [p.failed for p in shown.values()] == [False, True, True, True]
