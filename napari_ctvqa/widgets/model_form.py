@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MODE_WORDS = {DIRECT: "one look at the slices", AGENT: "agent, with tools"}
 SERVER, FOLDER = "server", "folder"
 MAX_SLICES = 400
-GROUPS = {PLACE: "used before", PRESET: "needs a server or a folder"}
+GROUPS = {PLACE: "used before"}
 
 
 class ModelForm(QWidget):
@@ -162,7 +162,7 @@ class ModelForm(QWidget):
             except CtvqaError as error:
                 return str(error)
         if choice.unavailable and not wanted.python and not _only_unconfirmed(choice):
-            return f"{choice.title} cannot be run now: {choice.unavailable}."
+            return f"This cannot be run now: {choice.unavailable}."
         return ""
 
     def host_line(self) -> str:

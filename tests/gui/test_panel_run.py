@@ -204,7 +204,7 @@ def test_a_wrong_address_says_what_is_wrong_with_it(show):
 def test_what_cannot_run_now_says_why_and_takes_another_python(show):
     missing = replace(CHOICES[1], unavailable="torch not installed")
     panel = show(opened(), found=(missing,))
-    assert "Toy model cannot be run now: torch not installed." in shown_texts(panel)
+    assert "This cannot be run now: torch not installed." in shown_texts(panel)
     assert not _button(panel, "Run").isEnabled()
     choose(panel, "toy", Python="/envs/torch/bin/python")
     assert _button(panel, "Run").isEnabled()
