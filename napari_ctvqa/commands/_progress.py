@@ -47,7 +47,7 @@ class ProgressLine:
         if time.monotonic() - self._shown_at < every:
             return
         self._shown_at = time.monotonic()
-        line = progress_line(progress)
+        line = progress_line(progress, words=self._seen)
         sys.stderr.write(f"\r\x1b[K{line}" if self._seen else f"napari-ctvqa: {line}\n")
         sys.stderr.flush()
 
@@ -62,8 +62,11 @@ def tell(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def progress_line(progress: Progress) -> str:
-    """Return e.g. ``"120 of 400, 2 failed, 31.5 a second, 9 s left"``, cut to the terminal."""
+def progress_line(progress: Progress, *, words: bool = False) -> str:
+    """Return e.g. ``"120 of 400, 2 failed, 31.5 a second, 9 s left"``, cut to the terminal.
+
+    With ``words`` the last words of the answer that is being written follow, where there is room.
+    """
     parts = [f"{progress.done} of {progress.total}"]
     if progress.failed:
         parts.append(f"{progress.failed} failed")
@@ -73,10 +76,10 @@ def progress_line(progress: Progress) -> str:
         parts.append(f"{duration(progress.seconds_left)} left")
     width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 200
     line = ", ".join(parts)
-    words = one_line(getattr(progress, "words", ""))
+    said = one_line(getattr(progress, "words", "")) if words else ""
     room = width - 1 - len(line) - 2
-    if words and room > _LEAST_WORDS:
-        line = f"{line}: {words[-room:]}"
+    if said and room > _LEAST_WORDS:
+        line = f"{line}: {said[-room:]}"
     return line[: width - 1]
 
 

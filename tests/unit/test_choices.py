@@ -8,6 +8,7 @@ import small_benchmark
 from fake_server import delta, event, finished, raw, serving, words
 
 from napari_ctvqa.cli import main
+from napari_ctvqa.commands._progress import progress_line
 from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
 from napari_ctvqa.io.model_places import (
     ModelPlace,
@@ -20,6 +21,7 @@ from napari_ctvqa.io.user_config import store_object
 from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners import choices as choosing
 from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners.batch import BatchProgress
 from napari_ctvqa.runners.choices import (
     UnconfirmedHostError,
     Wanted,
@@ -342,3 +344,12 @@ def test_without_pictures_pixels_are_not_kept(bench, tmp_path):
         options = ("--model", "qwen3-vl", "--slices", 1, "--limit", 1, "--no-pictures")
         assert run(bench, out, *options, "--server", server.url) == 0
     assert not list(tmp_path.rglob("*.png")) and list(tmp_path.rglob("ask.json"))
+
+
+def test_the_line_of_a_terminal_ends_with_the_last_words():
+    progress = BatchProgress(3, 9, 1, words="<b>one\x1b[31m\ntwo" + "x" * 500)
+    assert progress_line(progress) == "3 of 9, 1 failed"
+    line = progress_line(progress, words=True)
+    assert line.startswith("3 of 9, 1 failed: ") and line.endswith("xx") and len(line) < 200
+    few = progress_line(BatchProgress(3, 9, 0, words="a\x1b[31m\nb"), words=True)
+    assert few == "3 of 9: a [31m b", "control characters of a model do nothing"
