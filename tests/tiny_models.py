@@ -39,8 +39,14 @@ GEMMA = ("<pad>", "<eos>", "<bos>", "<start>", "<end>", "<boi>", "<eoi>", "<imag
 QWEN = ("<pad>", "<eos>", "<start>", "<end>", "<vision>", "</vision>", "<image>", "<video>")
 
 
-def tokenizer_of(special: tuple[str, ...], names: dict[str, str]) -> PreTrainedTokenizerFast:
-    """Byte-level BPE: letters of several bytes are spread over several tokens."""
+def tokenizer_of(
+    special: tuple[str, ...], names: dict[str, str], words: int = 0
+) -> PreTrainedTokenizerFast:
+    """Byte-level BPE: letters of several bytes are spread over several tokens.
+
+    ``words`` is the size of the vocabulary, filled up with made-up words, so that every token of a
+    model with a large one has a text.
+    """
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -50,6 +56,11 @@ def tokenizer_of(special: tuple[str, ...], names: dict[str, str]) -> PreTrainedT
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     raw.train_from_iterator(CORPUS, trainer)
+    learned = json.loads(raw.to_str())["model"]
+    more = range(len(learned["vocab"]), words - 3)
+    vocabulary = learned["vocab"] | {f"\u0120w{number}": number for number in more}
+    raw.model = models.BPE(vocabulary, [tuple(pair) for pair in learned["merges"]])
+    raw.add_special_tokens(list(special))
     raw.add_tokens(["<tool_call>", "</tool_call>", "<think>"])
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
@@ -81,7 +92,7 @@ def save_gemma(folder: Path, *, hidden: int = 64, layers: int = 2, words: int = 
     ``words`` widens the vocabulary, to make a model as large as wanted.
     """
     names = {"image_token": "<image>", "boi_token": "<boi>", "eoi_token": "<eoi>"}
-    tokenizer = tokenizer_of(GEMMA, names)
+    tokenizer = tokenizer_of(GEMMA, names, words)
     ids = {name: tokenizer.convert_tokens_to_ids(name) for name in GEMMA}
     pictures = Gemma3ImageProcessorPil(size={"height": 64, "width": 64}, image_seq_length=16)
     processor = Gemma3Processor(
@@ -92,7 +103,7 @@ def save_gemma(folder: Path, *, hidden: int = 64, layers: int = 2, words: int = 
     )
     config = Gemma3Config(
         text_config={
-            "vocab_size": max(len(tokenizer), words),
+            "vocab_size": len(tokenizer),
             "hidden_size": hidden,
             "intermediate_size": 2 * hidden,
             "num_hidden_layers": layers,
@@ -126,8 +137,11 @@ def save_gemma(folder: Path, *, hidden: int = 64, layers: int = 2, words: int = 
     return finish(Gemma3ForConditionalGeneration(config), tokenizer, processor, folder, seed=1)
 
 
-def save_qwen(folder: Path) -> Path:
-    """Save a Qwen3-VL-class model; its processor needs torchvision."""
+def save_qwen(folder: Path, *, words: int = 0, most_pixels: int = 128 * 128, **shape) -> Path:
+    """Save a Qwen3-VL-class model; its processor needs torchvision.
+
+    ``shape`` may hold ``text`` and ``vision``: what differs from the tiny configuration.
+    """
     from transformers import (
         Qwen2VLImageProcessor,
         Qwen3VLConfig,
@@ -142,10 +156,10 @@ def save_qwen(folder: Path) -> Path:
         "vision_start_token": "<vision>",
         "vision_end_token": "</vision>",
     }
-    tokenizer = tokenizer_of(QWEN, names)
+    tokenizer = tokenizer_of(QWEN, names, words)
     ids = {name: tokenizer.convert_tokens_to_ids(name) for name in QWEN}
     shapes = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
-    size = {"shortest_edge": 32 * 32, "longest_edge": 128 * 128}
+    size = {"shortest_edge": 32 * 32, "longest_edge": most_pixels}
     processor = Qwen3VLProcessor(
         image_processor=Qwen2VLImageProcessor(size=size, **shapes),
         video_processor=Qwen3VLVideoProcessor(size=size, **shapes),
@@ -165,6 +179,7 @@ def save_qwen(folder: Path) -> Path:
             "rope_scaling": {"rope_type": "default", "mrope_section": [4, 2, 2]},
             "eos_token_id": ids["<end>"],
             "pad_token_id": ids["<pad>"],
+            **shape.get("text", {}),
         },
         vision_config={
             "depth": 2,
@@ -177,6 +192,7 @@ def save_qwen(folder: Path) -> Path:
             "spatial_merge_size": 2,
             "num_position_embeddings": 64,
             "deepstack_visual_indexes": [0, 1],
+            **shape.get("vision", {}),
         },
         image_token_id=ids["<image>"],
         video_token_id=ids["<video>"],

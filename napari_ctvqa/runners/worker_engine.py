@@ -216,6 +216,7 @@ class Engine:
         facts = dict(self._facts)
         if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
             facts["peak_bytes"] = int(torch.cuda.max_memory_allocated())
+            facts["device_name"] = torch.cuda.get_device_name()
         return facts
 
     def estimate(self, wish: dict[str, Any]) -> dict[str, Any]:
