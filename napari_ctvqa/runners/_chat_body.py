@@ -41,7 +41,8 @@ _NOT_TAKEN: Mapping[Kind, frozenset[str]] = {
     Kind.OLLAMA: _HOSTED,
     Kind.LLAMACPP: frozenset({_PROCESSOR}),
     Kind.LM_STUDIO: frozenset({_TEMPLATE, _PROCESSOR}),
-    Kind.TRANSFORMERS: frozenset({_PROCESSOR, "presence_penalty"}),
+    # Its stop texts fail for every model with pictures (5.24: its processor has no vocabulary).
+    Kind.TRANSFORMERS: frozenset({_PROCESSOR, "presence_penalty", "stop"}),
 }
 """Fields that a kind of server refuses, or ignores without a word."""
 
