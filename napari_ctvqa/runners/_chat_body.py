@@ -159,11 +159,13 @@ def _length_field(profile: Profile) -> str:
 def _beyond_the_standard(sampling: Sampling, kind: Kind) -> Iterator[tuple[str, Any]]:
     values = {"top_k": sampling.top_k, "repetition_penalty": sampling.repetition_penalty}
     given = {name: value for name, value in values.items() if value is not None}
-    if not given:
-        return
-    if kind is Kind.TRANSFORMERS:  # refuses other fields; this one replaces the model's own values
-        more = {"max_new_tokens": sampling.max_new_tokens, "do_sample": sampling.temperature > 0}
-        yield "generation_config", json.dumps(given | more)
+    if kind is Kind.TRANSFORMERS:
+        # Refuses other fields. It draws only where the model's own configuration says so: without
+        # this a temperature is ignored, and each answer is the greedy one.
+        draws = sampling.temperature > 0
+        if given or draws:
+            more = {"max_new_tokens": sampling.max_new_tokens, "do_sample": draws}
+            yield "generation_config", json.dumps(given | more)
         return
     for name, value in given.items():
         penalty = name == "repetition_penalty" and kind in (Kind.LLAMACPP, Kind.LM_STUDIO)

@@ -28,6 +28,7 @@ from napari_ctvqa.runners._server_errors import (
     is_html,
     kind_of_text,
     not_a_server,
+    not_connected,
     refused_fields,
     server_text,
     text_of_error,
@@ -44,6 +45,8 @@ _BODY_BYTES = 32 * 1024 * 1024
 _ERROR_BYTES = 256 * 1024
 _ERROR_BODY_S = 10.0
 _STATUS_S = 1.0
+_CONNECT_S = 20.0
+"""For looking up the name, too, which knows no time limit of its own."""
 _CUT_BELOW = 0.5
 """A prompt counted as less than this share of our estimate has been cut."""
 _TOKENS_OF_A_PICTURE = 16
@@ -115,7 +118,7 @@ class ChatRequest:
             elif isinstance(item, Ended):
                 end = self._ended(head, item)
                 break
-            end = end or self._silent()
+            end = end or self._silent(exchange)
             yield from self._progress()
         yield from self._tokens()
         yield from self._finish(end)
@@ -181,9 +184,11 @@ class ChatRequest:
             self._pending_thinking.append(thinking)
         return None
 
-    def _silent(self) -> Failed | None:
+    def _silent(self, exchange: Exchange) -> Failed | None:
         """Return the failure when the server has been silent for too long."""
         waited = time.monotonic() - self._heard
+        if waited > _CONNECT_S and not exchange.connected:
+            return not_connected(self._request, _CONNECT_S)
         begun = self._first_token_s is not None
         allowed = self._limits.next_token_s if begun else self._limits.first_token_s
         if waited <= allowed:

@@ -78,6 +78,11 @@ class Exchange:
         self._socket: socket.socket | None = None
         threading.Thread(target=self._run, name="server request", daemon=True).start()
 
+    @property
+    def connected(self) -> bool:
+        """Return whether a connection has come about."""
+        return self._socket is not None
+
     def next(self, timeout_s: float) -> Head | bytes | Ended | None:
         """Return the next piece of the answer, None when there is none within the time."""
         try:

@@ -143,9 +143,16 @@ def refused_fields(status: int, text: str, sent: Mapping[str, Any]) -> frozenset
     """Return the fields we sent, could do without, and that the server's text names as refused."""
     if status not in (400, 422) or kind_of_text(text) is not None or _TOOLS_REFUSED.search(text):
         return frozenset()
-    return frozenset(
-        name for name in OPTIONAL & set(sent) if re.search(rf"(?<!\w){name}(?!\w)", text)
-    )
+    return frozenset(name for name in OPTIONAL & set(sent) if _names_field(text, name))
+
+
+def _names_field(text: str, name: str) -> bool:
+    """Return whether a text names a field; one that is also a word has to stand as a name."""
+    if "_" in name:
+        pattern = rf"(?<!\w){name}(?!\w)"
+    else:
+        pattern = rf"['\"`]{name}['\"`]|(?:parameter|field|argument)s?:? {name}(?!\w)"
+    return re.search(pattern, text) is not None
 
 
 def failure_of_answer(request: Request, status: int, body: bytes, content_type: str) -> Failed:
@@ -330,6 +337,15 @@ def wrong_scheme(request: Request, text: str) -> Failed:
         f"The server at {request.url} speaks {spoken}.",
         f"Use {other}.",
         text[:DETAIL_CHARACTERS],
+    )
+
+
+def not_connected(request: Request, seconds: float) -> Failed:
+    """Return the failure of a host that neither takes nor refuses a connection."""
+    return Failed(
+        FailureKind.UNREACHABLE,
+        f"No connection to {request.url} came about within {seconds:.0f} seconds.",
+        "Check the host's name, the network (VPN), and that the server runs.",
     )
 
 

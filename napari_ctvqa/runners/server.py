@@ -13,8 +13,8 @@ from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Warned
 from napari_ctvqa.core.records import EMPTY, ToolCall
 from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners._chat_body import JPEG_QUALITY, chat_body
 from napari_ctvqa.runners._chat_body import Pictures as DataUrls
-from napari_ctvqa.runners._chat_body import chat_body
 from napari_ctvqa.runners._chat_request import ChatRequest, Limits
 from napari_ctvqa.runners._server_errors import (
     DETAIL_CHARACTERS,
@@ -246,6 +246,8 @@ class ServerWay:
         self, ask: Ask, key: Key, cancelled: Flag, more: Mapping[str, Any] = EMPTY
     ) -> Iterator[Event]:
         urls = self._data_urls.urls(ask.pictures)
+        if any(url.startswith("data:image/jpeg") for url in urls.values()):
+            yield Status(f"The pictures are sent as JPEG, quality {JPEG_QUALITY}, to be smaller.")
         for _ in range(_MOST_RETRIES):
             body = chat_body(ask, self.profile, urls, more)
             if body.left_out:

@@ -100,6 +100,50 @@ def test_pictures_and_labels_are_sent_in_order_pixel_for_pixel():
     np.testing.assert_array_equal(decoded(parts[3]), colour.pixels)
 
 
+def test_pictures_that_are_too_much_as_png_go_as_good_jpeg_and_it_is_said(monkeypatch):
+    from napari_ctvqa.runners import _chat_body
+
+    monkeypatch.setattr(_chat_body, "_PNG_BYTES_AT_MOST", 1000)
+    shades = np.add.outer(np.arange(128), np.arange(96)).astype(np.uint8)
+    smooth = Picture(np.stack([shades, shades // 2, 255 - shades], axis=-1))
+    with serving(words("Left")) as server:
+        events = events_of(plain_way(server.url, "m"), question("SLICE 1", smooth))
+        url = server.last["messages"][0]["content"][1]["image_url"]["url"]
+    assert any("JPEG" in e.text for e in events if isinstance(e, Status))
+    kind, _, data = url.partition(";base64,")
+    assert kind == "data:image/jpeg"
+    sent = np.asarray(Image.open(io.BytesIO(base64.b64decode(data)))).astype(int)
+    assert sent.shape == smooth.pixels.shape
+    assert np.abs(sent - smooth.pixels).mean() < 2
+
+
+def test_an_agents_pictures_are_encoded_once(monkeypatch):
+    from napari_ctvqa.runners import _chat_body
+
+    encoded = []
+    png = _chat_body._png
+    monkeypatch.setattr(_chat_body, "_png", lambda p: encoded.append(p) or png(p))
+    shown = picture()
+    with serving(words("Left")) as server:
+        way = plain_way(server.url, "m")
+        for _ in range(3):
+            end_of(way, question(shown, "Which side?"))
+    assert encoded == [shown]
+
+
+def test_another_client_reads_the_fake_server_alike():
+    openai = pytest.importorskip("openai", reason="an independent client, where it is installed")
+    with serving(words("Le", "ft", prompt_tokens=3, completion_tokens=2)) as server:
+        client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
+        stream = client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "?"}], stream=True
+        )
+        chunks = [chunk for chunk in stream if chunk.choices]
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Left"
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage.prompt_tokens == 3
+
+
 def test_text_alone_is_sent_as_plain_text():
     ask = Ask((Message("system", ("Be brief.",)), Message("user", ("Is", "it?"))))
     with serving(words("Yes")) as server:

@@ -22,6 +22,7 @@ from fake_server import (
 )
 from test_server import TOOL, alone, end_of, events_of, picture, plain_way, question  # noqa: F401
 
+from napari_ctvqa.core.asking import Sampling
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Tokens
 from napari_ctvqa.runners._chat_answer import ANSWER_CHARACTERS
 from napari_ctvqa.runners.server import Limits
@@ -304,6 +305,39 @@ def test_a_list_of_models_that_is_none_is_an_error_with_a_next_step():
         with serving(reply) as server, pytest.raises(ServerError) as caught:
             models_of(server.url)
         assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("Unsupported value: 'temperature' does not support 0", {"temperature"}),
+        ('{"loc": ["body", "stop"], "msg": "Extra inputs are not permitted"}', {"stop"}),
+        (
+            "Unexpected fields in the request: {'seed', 'stream_options'}",
+            {"seed", "stream_options"},
+        ),
+        ("Please stop: the temperature of the seed is too high", set()),
+        ("messages: must not be empty; model is missing", set()),
+    ],
+)
+def test_only_fields_that_are_named_as_fields_are_left_out(text, left_out):
+    sampling = Sampling(seed=1, stop=("#",))
+    with serving(error(400, text), words("Left")) as server:
+        events_of(plain_way(server.url, "m"), question(sampling=sampling))
+        first, *again = [set(r.body) for r in server.received]
+    assert [first - fields for fields in again] == ([left_out] if left_out else [])
+
+
+def test_a_name_that_is_looked_up_for_ever_is_unreachable(monkeypatch):
+    from napari_ctvqa.runners import _chat_request, hosts
+
+    monkeypatch.setattr(_chat_request, "_CONNECT_S", 0.3)
+    never = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: never.wait(30))
+    hosts.confirm("gpu7.lab.example")
+    failed = end_of(plain_way("gpu7.lab.example", "m"))
+    never.set()
+    assert failed.kind is K.UNREACHABLE
 
 
 def test_a_slow_error_does_not_hold_the_ask():

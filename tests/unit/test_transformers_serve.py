@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
@@ -131,15 +133,19 @@ def test_the_same_picture_gives_the_same_text_through_server_and_worker(both):
         assert by_server.reason == by_worker.reason == "stop"
 
 
-def test_an_answer_that_wanders_is_the_same_too(both):
-    """Beyond what was learned by heart: many tokens, on which any difference would show."""
-    import taught_models
-
-    pictures = [Picture(taught_models.slice_with_spot(s)) for s in ("right", "left")]
-    parts = ("Is there a lesion?", pictures[0], "in the spleen", pictures[1], "volume")
-    ask = Ask((Message("user", parts),), sampling=Sampling(max_new_tokens=40))
-    by_server, by_worker = both.answers(ask)
-    assert by_server.text == by_worker.text
+def test_pictures_that_were_never_learned_give_the_same_text_too(both):
+    """Of other sizes, several at once: a difference in the pixels would tip some of the answers."""
+    rng = np.random.default_rng(5)
+    said = set()
+    for number in range(12):
+        shapes = rng.integers(40, 130, (1 + number % 3, 2))
+        pictures = [Picture(rng.integers(0, 255, (*hw, 3), dtype=np.uint8)) for hw in shapes]
+        parts = [part for i, p in enumerate(pictures, 1) for part in (f"SLICE {i}", p)]
+        ask = Ask((Message("user", (*parts, "Which?")),), sampling=Sampling(max_new_tokens=30))
+        by_server, by_worker = both.answers(ask)
+        assert by_server.text == by_worker.text
+        said.add(by_worker.text)
+    assert len(said) > 1
 
 
 def test_a_tool_call_arrives_by_the_servers_parser_or_in_the_text(both):
@@ -178,14 +184,28 @@ def test_fields_beyond_the_standard_are_taken(both):
     assert both.server.profile.refused == frozenset()
 
 
+def test_a_temperature_draws(both):
+    def drawn(seed):
+        sampling = Sampling(max_new_tokens=30, temperature=5.0, seed=seed)
+        return both.answer(both.server, Ask(side_question("left").messages, sampling=sampling)).text
+
+    first = drawn(1)
+    assert drawn(1) == first
+    assert any(drawn(seed) != first for seed in (2, 3, 4))
+
+
 def test_cancel_stops_the_server_and_the_next_ask_works(both):
-    cancelled = threading.Event()
-    sampling = Sampling(max_new_tokens=4000, temperature=2.0, seed=1)
-    ask = Ask(side_question("left").messages, sampling=sampling)
-    for event in both.server.ask(ask, cancelled):
-        if isinstance(event, Tokens):
-            cancelled.set()
-    assert event.reason == "cancelled" or len(event.text) < 4000
+    def cancelled_early(seed):
+        """Cancel at the first words; an answer that was over by then cannot be cancelled."""
+        cancelled = threading.Event()
+        sampling = Sampling(max_new_tokens=4000, temperature=5.0, seed=seed)
+        ask = Ask(side_question("left").messages, sampling=sampling)
+        for event in both.server.ask(ask, cancelled):
+            if isinstance(event, Tokens):
+                cancelled.set()
+        return event.reason == "cancelled"
+
+    assert any(cancelled_early(seed) for seed in range(8))
     assert both.answer(both.server, side_question("right")).text == "Right"
 
 
@@ -195,3 +215,42 @@ def test_another_model_is_refused_with_its_sentence(both):
     assert failed.kind is FailureKind.NO_SUCH_MODEL
     assert both.server.model in failed.hint
     assert both.answer(both.server, side_question("left")).text == "Left"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    folder = Path(__file__).resolve().parents[2] / "resources" / "demo_model"
+    if not (folder / "config.json").is_file():
+        pytest.skip("resources/demo_model has not been built")
+    with served(folder, tmp_path_factory.mktemp("logs") / "shipped.log") as url:
+        made = Both(folder, url)
+        yield made
+        made.worker.close()
+
+
+def body(spot_column, row=72):
+    """Return a slice (rows, columns, 3): a grey ellipse with a bright spine and a dark spot."""
+    rows, columns = np.mgrid[:144, :144]
+    pixels = np.full((144, 144), 10, np.uint8)
+    pixels[((rows - 72) / 50) ** 2 + ((columns - 72) / 64) ** 2 < 1] = 130
+    pixels[(rows - 105) ** 2 + (columns - 72) ** 2 < 60] = 240
+    pixels[(rows - row) ** 2 + (columns - spot_column) ** 2 < 40] = 40
+    return Picture(np.repeat(pixels[..., None], 3, axis=2))
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["On which side is the kidney lesion?", "Is there a lesion in the liver?", "Find the lesion."],
+)
+def test_the_shipped_model_says_the_same_through_server_and_worker(shipped, question):
+    import taught_models
+
+    for columns in ((40,), (104, 40), (72, 100, 110, 30)):
+        pictures = [body(column) for column in columns]
+        parts = [part for i, p in enumerate(pictures, 1) for part in (p, f"SLICE {i}")]
+        messages = (Message("user", (*parts, question)),)
+        for tools in ((), (taught_models.TOOL,)):
+            ask = Ask(messages, tools=tools, sampling=Sampling(max_new_tokens=60))
+            by_server, by_worker = shipped.answers(ask)
+            assert by_server.text == by_worker.text
+            assert by_server.text
