@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,12 +64,14 @@ def begin_demo(folder: Path | None = None) -> Callable[[], Path]:
         f"from napari_ctvqa.demo import ensure_demo; ensure_demo(Path({str(root.parent)!r}))"
     )
     nowhere = subprocess.DEVNULL  # if it fails, so does what the caller does next, and tells why
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", begin], stdin=nowhere, stdout=nowhere, stderr=nowhere
-    )
+    command = [sys.executable, "-P", "-c", begin]
+    process = None
+    with suppress(OSError):  # a Python inside another program cannot be started
+        process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
     def made() -> Path:
-        process.wait()
+        if process is not None:
+            process.wait()
         return ensure_demo(folder)
 
     return made

@@ -241,8 +241,9 @@ def test_a_demo_that_is_there_is_not_begun_again(made: Demo, monkeypatch) -> Non
     assert demo.begin_demo(made.root.parent)() == made.root
 
 
-def test_what_was_begun_is_made_here_where_its_process_fails(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sys, "executable", "false")
+@pytest.mark.parametrize("python", ["false", "/no/such/python", ""])
+def test_what_was_begun_is_made_here_where_its_process_fails(python, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", python)
     monkeypatch.setattr(build, "_write", fake_content)
     root = demo.begin_demo(tmp_path)()
     assert (root / "benchmark" / "test_qa.json").read_text() == "{}"
