@@ -18,6 +18,7 @@ import numpy as np
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.neutral import neutral
 from napari_ctvqa.core.records import AnswerFormat, AnswerType
+from napari_ctvqa.models._toy_prompt import toy_question
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.geometry import Grid
@@ -96,8 +97,9 @@ def words(
     """
     kind = prompt_kind(question, fed)
     if kind == "toy":
-        bare = neutral(question.text, "the question")
-        return Words("", bare.text, bare.notes)
+        put = toy_question(question, with_tools=fed.with_tools)
+        bare = neutral(put.text, "the question")
+        return Words("", bare.text, (*put.notes, *bare.notes))
     asked, notes = _question(question, answer_format)
     about = _modality(fed, shown)
     lines: list[str] = []

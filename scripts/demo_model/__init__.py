@@ -1,0 +1,1 @@
+"""How the toy model is made: generated bodies, pictures, questions, training, check."""

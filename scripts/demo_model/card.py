@@ -1,0 +1,154 @@
+"""The card beside the model: what it is, what it was trained on, how often it is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from demo_model.bodies import ASKED_HU, ORGANS, SEMI_MM
+from demo_model.evaluation import FIRST_SEED, Scores, Tally
+from demo_model.pictures import SIZE
+from demo_model.pool import MIDLINE_MM, SEEN_MM2
+from demo_model.tool_turns import ASKED_OF_TOOLS
+from demo_model.wordings import NO_LESION, ORGAN_WORDS, TASK_SUBJECTS, wordings
+from napari_ctvqa.models._toy_prompt import MOST_SLICES
+
+TEXT = """\
+# The toy model
+
+**Not for any real CT.** A vision-language model of half a million parameters (Gemma3 architecture,
+float32), trained from nothing on generated phantoms. It is here so that everything around a model
+can be tried and tested offline: what is sent, the answer, a tool call, a wrong answer. On a real CT
+its answers mean nothing.
+
+Made by `scripts/train_demo_model.py` of this project; no weights, pictures or texts of anybody
+else went in. Licence: that of the project.
+
+## What it is shown
+
+1 to {slices} axial slices of one body, patient's right on the picture's left, anterior up; window
+width 400, level 50 HU; the whole slice, resized to {size} × {size} pixels; after each picture the
+text `SLICE i`, i from 1; then one question. Its chat template leaves system turns out and gives of
+the tools their names only.
+
+## What it can do
+
+{questions}
+
+Without a lesion it says `{none}` where one is presumed. With tools given it calls `segment_organ`
+or `measure` and repeats the value that the tool returns: {tools}. It cannot do anything else, does
+not calculate, and knows no kinds of lesions. It answers in words, never with an option's letter.
+
+Bodies in training and check are in the venous phase, as the demo's first case; the demo's second
+case, without contrast medium, is outside what it knows. Lesions lie in {organs}; half axes {semi}
+mm; darker than their organ by {darker} HU or more (kidneys {kidneys}), down to water. Cuts of less
+than {seen} mm² are left out; a lesion within {midline} mm of the midline has no side. Half of the
+training pictures are mirrored, so left and right are read from the picture, not guessed from the
+anatomy.
+
+## How often it is right
+
+{bodies} bodies with seeds from {seed} on, none used in training; every answer equally often.
+
+{scores}
+
+{others}
+
+## Training
+
+{training}
+"""
+
+
+def write_card(folder: Path, scores: Scores, training: Mapping[str, Any]) -> None:
+    """Write ``README.md`` and, with the same figures for programs, ``card.json``."""
+    data = {
+        "toy": True,
+        "valid_on": "generated phantoms of this project only",
+        "scores": {name: _row(counted) for name, counted in scores.tasks.items()},
+        "blank": {name: _row(counted) for name, counted in scores.blank.items()},
+        "chance": {name: round(share, 4) for name, share in scores.chance.items()},
+        "mirrored": _row(scores.turned),
+        "tools": {name: _row(counted) for name, counted in scores.tools.items()},
+        "training": dict(training),
+    }
+    text = json.dumps(data, ensure_ascii=False, indent=1)
+    (folder / "card.json").write_text(f"{text}\n", encoding="utf-8")
+    (folder / "README.md").write_text(_text(scores, training), encoding="utf-8")
+
+
+def _row(counted: Tally) -> dict[str, int]:
+    return {"right": counted.right, "total": counted.total}
+
+
+def _text(scores: Scores, training: Mapping[str, Any]) -> str:
+    low, high = (f(end) for f, end in ((min, [s[0] for s in SEMI_MM.values()]),
+                                       (max, [s[1] for s in SEMI_MM.values()])))  # fmt: skip
+    return TEXT.format(
+        slices=MOST_SLICES,
+        size=SIZE,
+        questions=_questions(),
+        none=NO_LESION,
+        tools="; ".join(ASKED_OF_TOOLS),
+        organs=", ".join(ORGAN_WORDS[name].rstrip(".").lower() for name in ORGANS),
+        semi=f"{low:g} to {high:g}",
+        darker=f"{ASKED_HU[0][0]:g}",
+        kidneys=f"{ASKED_HU[1][0]:g}",
+        seen=f"{SEEN_MM2:g}",
+        midline=f"{MIDLINE_MM:g}",
+        bodies=scores.bodies,
+        seed=f"{FIRST_SEED:,}",
+        scores=_table(scores),
+        others=_others(scores),
+        training=_training(training),
+    )
+
+
+def _questions() -> str:
+    rows = ["| task | asked as | answers |", "| --- | --- | --- |"]
+    answers = {
+        "presence": "`Yes.` `No.`",
+        "side": "`Left.` `Right.` (of the patient)",
+        "slice": "`SLICE i`",
+        "organ": " ".join(f"`{word}`" for word in ORGAN_WORDS.values()),
+    }
+    for task, subjects in TASK_SUBJECTS.items():
+        texts = dict.fromkeys(wordings(task, subject)[0] for subject in subjects)
+        rows.append(f"| {task} | {'; '.join(texts)} | {answers[task]} |")
+    return "\n".join(rows)
+
+
+def _table(scores: Scores) -> str:
+    rows = ["| task | right | on blank pictures | chance |", "| --- | --- | --- | --- |"]
+    for name, counted in scores.tasks.items():
+        empty = scores.blank[name]
+        rows.append(
+            f"| {name} | {counted.right} of {counted.total} ({counted.share:.1%}) | "
+            f"{empty.right} of {empty.total} ({empty.share:.1%}) | {scores.chance[name]:.1%} |"
+        )
+    return "\n".join(rows)
+
+
+def _others(scores: Scores) -> str:
+    rows = {
+        "sides on mirrored pictures, which must flip": scores.turned,
+        **scores.tools,
+    }
+    said = [f"* {name}: {c.right} of {c.total} ({c.share:.1%})" for name, c in rows.items()]
+    return "\n".join(said)
+
+
+def _training(training: Mapping[str, Any]) -> str:
+    plan = training["plan"]
+    seconds = training["seconds"]
+    return (
+        f"{training['bodies']} generated bodies, every second slice, and "
+        f"{training['painted_copies']} copies of each slice through an organ with lesions painted "
+        "in. First the vision tower alone, on which patch shows a lesion of which organ "
+        f"({plan['eye_steps']} steps); then the language part on what the tower sees "
+        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: "
+        + "; ".join(f"{name} {taken} s" for name, taken in seconds.items())
+        + "."
+    )

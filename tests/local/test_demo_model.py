@@ -1,0 +1,175 @@
+"""The shipped toy model, loaded as any other and asked about bodies that it has never seen."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from project_file import ROOT
+
+pytest.importorskip("torch", reason="the toy model needs the packages of the 'local' extra")
+pytest.importorskip("transformers", reason="the toy model needs the packages of the 'local' extra")
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import torch
+from demo_model import evaluation
+from demo_model.bodies import bodies
+from demo_model.pool import MIDLINE_MM, SEEN_MM2, lesion_areas_mm2
+from demo_model.texts import Scribe, question_message
+from demo_model.tool_turns import tool_names, tool_turn
+from demo_model.wordings import SIDE_ANY
+from PIL import Image
+
+from napari_ctvqa.core.records import AnswerFormat, Question, Reference
+from napari_ctvqa.demo import files
+from napari_ctvqa.demo.parameters import SPACING_MM_KJI
+from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.models import _pictures
+from napari_ctvqa.models.chat_image import ChatImage
+
+FOLDER = ROOT / "resources" / "demo_model"
+if not FOLDER.is_dir():
+    pytest.skip(
+        "no model is shipped: scripts/train_demo_model.py makes one", allow_module_level=True
+    )
+EACH, BODIES = 200, 40
+SEED = 5_000_000
+"""Other bodies than those of the card, and far from those of training."""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return evaluation.score(FOLDER, BODIES, EACH, SEED)
+
+
+@pytest.fixture(scope="module")
+def asker():
+    return evaluation.Asker(FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("task", "least"), [("side", 0.95), ("presence", 0.95), ("slice", 0.95), ("organ", 0.90)]
+)
+def test_right_on_unseen_bodies(scores, task, least):
+    counted = scores.tasks[task]
+    assert counted.total >= EACH
+    assert counted.share >= least, counted.wrong
+
+
+@pytest.mark.parametrize("task", ["side", "presence", "slice", "organ"])
+def test_blank_pictures_are_guessed_at_best(scores, task):
+    """What is right without a look at the picture was read from the question."""
+    assert scores.blank[task].share <= scores.chance[task] + 0.10
+
+
+def test_mirrored_bodies_flip_the_side(scores):
+    assert scores.turned.share >= 0.95, scores.turned.wrong
+    assert scores.mistaken.share <= 0.05
+
+
+def test_tool_calls_and_answers_from_results(scores):
+    for name, counted in scores.tools.items():
+        assert counted.share >= 0.95, (name, counted.wrong)
+
+
+def test_the_card_says_what_is_found(scores):
+    card = json.loads((FOLDER / "card.json").read_text(encoding="utf-8"))
+    assert card["toy"] is True
+    for task, counted in scores.tasks.items():
+        stated = card["scores"][task]
+        assert abs(stated["right"] / stated["total"] - counted.share) <= 0.05, task
+
+
+def test_prompts_of_training_are_those_of_the_template(asker):
+    """What was learned as pieces is what the template makes of a whole conversation."""
+    scribe = Scribe(asker.processor)
+    rng = np.random.default_rng(1)
+    picture = Image.fromarray(np.zeros((144, 144), np.uint8)).convert("RGB")
+    for _ in range(20):
+        turn, names = tool_turn(rng), tool_names(rng)
+        tools = [{"type": "function", "function": {"name": name}} for name in names]
+        call = {"name": turn.name, "arguments": dict(turn.arguments)}
+        chat = [
+            {"role": "system", "content": "Not seen by the model."},
+            question_message([picture, picture], turn.question),
+            {"role": "assistant", "tool_calls": [{"type": "function", "function": call}]},
+            {"role": "tool", "name": turn.name, "content": turn.result},
+        ]
+        whole = asker.processor.apply_chat_template(
+            chat, tools=tools, add_generation_prompt=True, tokenize=True, return_dict=True
+        )["input_ids"]
+        lesson = scribe.tool_lesson((0, 1), False, turn, names)
+        answer = len(scribe.ids(turn.answer + "<end_of_turn>"))
+        assert list(np.ravel(whole)) == lesson.ids[:-answer]
+
+
+def _case(folder, body):
+    """Write a body as a case of NIfTI files and read it as the program does."""
+    (folder / "segmentations").mkdir(parents=True)
+    files.write_ct(folder / "ct.nii.gz", body.hu_zyx[::-1])
+    for number, name in enumerate(("liver", "kidney_left", "kidney_right", "spleen"), start=1):
+        whole = body.organs_zyx[::-1] == number
+        files.write_mask(
+            folder / "segmentations" / f"{name}.nii.gz",
+            SimpleNamespace(box=(slice(None),) * 3, crop=whole),
+        )
+    return read_case(find_case(folder))
+
+
+@pytest.fixture(scope="module")
+def sided(tmp_path_factory):
+    """Return cases with a slice that shows one lesion, and its side by the parameters."""
+    found = []
+    for body in bodies(SEED + 1000, 8, 1):
+        (lesion,) = body.lesions
+        z = len(body.hu_zyx) - 1 - lesion.centre_slice
+        shown = lesion_areas_mm2(body)[z, 0] >= SEEN_MM2
+        if abs(lesion.centre_mm[0]) < MIDLINE_MM + SPACING_MM_KJI[2] or not shown:
+            continue
+        case = _case(tmp_path_factory.mktemp("case") / f"body_{body.seed}", body)
+        found.append((case, z, "Left." if lesion.centre_mm[0] > 0 else "Right."))
+    assert {side for *_, side in found} == {"Left.", "Right."}
+    return found
+
+
+def _said(asker, case, z):
+    """Return what the model says, asked through the program's own family."""
+    family = ChatImage()
+    question = Question("q", case.case_id, SIDE_ANY[0], Reference(""))
+    prepared = family.prepare(
+        family.presets["toy"], question, case, AnswerFormat.FREEFORM, {"slices": [z]}
+    )
+    parts = []
+    for part in prepared.ask.messages[-1].parts:
+        if isinstance(part, str):
+            parts.append({"type": "text", "text": part})
+        else:
+            parts.append({"type": "image", "image": Image.fromarray(part.pixels)})
+    return asker.answers([[{"role": "user", "content": parts}]], 12)[0]
+
+
+def test_side_through_files_reader_and_family(asker, sided):
+    """From the file on disk to the word: the side is the patient's, by the parameters alone."""
+    said = [(_said(asker, case, z), side) for case, z, side in sided]
+    wrong = [pair for pair in said if pair[0] != pair[1]]
+    assert len(wrong) <= len(said) // 8, said
+
+
+def test_a_mirrored_preprocessing_is_caught(asker, sided, monkeypatch):
+    """The check above must fail where the pictures are mirrored on their way."""
+    honest = _pictures.windowed
+    monkeypatch.setattr(_pictures, "windowed", lambda hu, w: honest(hu, w)[:, ::-1])
+    said = [(_said(asker, case, z), side) for case, z, side in sided]
+    right = [pair for pair in said if pair[0] == pair[1]]
+    assert len(right) <= len(said) // 8, said

@@ -1,0 +1,92 @@
+"""How questions are put to the shipped toy model, and that program and preset agree about it."""
+
+import json
+
+import pytest
+
+from napari_ctvqa._resources import resource_path
+from napari_ctvqa.core.records import Question, Reference
+from napari_ctvqa.models._toy_prompt import (
+    IN_KIDNEYS,
+    IN_LIVER,
+    KIDNEY_SIDE,
+    LABEL,
+    MOST_SLICES,
+    NO_KINDS,
+    NO_TASK,
+    SIZE_PX,
+    WINDOW_HU,
+    slice_said,
+    toy_question,
+)
+
+
+def _question(text, subtype="", organ=""):
+    return Question("q", "case", text, Reference(""), subtype=subtype, organ=organ)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "organ", "asked"),
+    [
+        ("liver lesion existence", "liver", IN_LIVER),
+        ("kidney lesion existence", "kidney", IN_KIDNEYS),
+        ("bilateral kidney asymmetry", "kidney", KIDNEY_SIDE),
+        ("largest lesion location", "kidney", KIDNEY_SIDE),
+        ("largest lesion slice", "pancreas", "On which slice is the pancreatic lesion?"),
+    ],
+)
+def test_a_known_subtype_is_asked_in_the_trained_words(subtype, organ, asked):
+    put = toy_question(_question("In the record's own words?", subtype, organ))
+    assert (put.text, put.notes) == (asked, ())
+
+
+def test_a_kind_of_lesion_is_asked_as_any_lesion_and_said_so():
+    put = toy_question(_question("Is there a cyst?", "Kidney Cyst Existence", "kidney"))
+    assert (put.text, put.notes) == (IN_KIDNEYS, (NO_KINDS,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Is there a lesion?",
+        "On which side is the lesion?",
+        "On which slice is the splenic lesion?",
+        "Which organ has the lesion?",
+        "Which slice shows the lesion?",
+    ],
+)
+def test_free_questions_in_trained_words_go_as_they_are(text):
+    assert toy_question(_question(text)) == toy_question(_question(text, "other"))
+    assert (toy_question(_question(text)).text, toy_question(_question(text)).notes) == (text, ())
+
+
+def test_a_question_without_a_task_goes_with_a_warning():
+    put = toy_question(_question("Is the tumour resectable?", "pancreatic lesion resectability"))
+    assert (put.text, put.notes) == ("Is the tumour resectable?", (NO_TASK,))
+
+
+def test_with_tools_the_question_keeps_its_words():
+    text = "What is the volume of the liver in cm³?"
+    known = toy_question(_question(text, "organ volume measurement", "liver"), with_tools=True)
+    unknown = toy_question(_question(text, "fatty liver", "liver"), with_tools=True)
+    assert (known.text, known.notes) == (text, ())
+    assert (unknown.text, unknown.notes) == (text, (NO_TASK,))
+
+
+@pytest.mark.parametrize(
+    ("text", "slice_"),
+    [("SLICE 1", 9), ("SLICE 3", 30), (" SLICE 2. ", 17), ("SLICE 4", None), ("SLICE 0", None),
+     ("There is no lesion.", None), ("SLICE 1 and SLICE 2", None), ("SLICE -1", None)],
+)  # fmt: skip
+def test_a_label_is_the_slice_that_was_sent_with_it(text, slice_):
+    assert slice_said(text, (9, 17, 30)) == slice_
+
+
+def test_the_preset_feeds_it_as_it_was_trained():
+    presets = json.loads(resource_path("model_presets.json").read_text(encoding="utf-8"))
+    (toy,) = [row for row in presets["presets"] if row.get("toy")]
+    assert toy["max_slices"] <= MOST_SLICES
+    assert toy["size_px"] == SIZE_PX
+    assert toy["windows_hu"] == [list(WINDOW_HU)]
+    assert (toy["label"], toy["label_first"]) == (LABEL, False)
+    assert toy["facts"]["prompt"] == "toy"
