@@ -123,6 +123,19 @@ class Engine:
         talk._channel._connection.sendall(b"\x00\xff not JSON\n")
         time.sleep(3600)
 
+    def malformed(self, text, request, talk):
+        """Say what no engine of ours says."""
+        for content in (
+            {"event": "status", "fraction": "half"},
+            {"event": "status", "text": ["a"], "fraction": float("nan")},
+            {"event": "usage", "prompt_tokens": "many", "seconds": {}},
+            {"event": "tokens"},
+            {"event": 5},
+            {},
+        ):
+            talk._channel.send({"id": talk.id, **content})
+        return {"text": 7, "reason": None}
+
     def printing(self, text, request, talk):
         os.write(1, b"printed by a library\n")
         return {"text": "still fine"}

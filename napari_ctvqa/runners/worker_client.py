@@ -7,6 +7,7 @@ question, stays for the next ones, and is started anew when it died.
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import threading
 import time
@@ -224,11 +225,11 @@ class WorkerWay:
             event = process.next(_TICK_S)
             if event is None or event.get("id") != self._loading:
                 continue
-            if event["event"] == "status":
+            if event.get("event") == "status":
                 yield _status(event)
-            elif event["event"] == "failed":
+            elif event.get("event") == "failed":
                 raise Ended(_failed(event, ""))
-            elif event["event"] == "loaded":
+            elif event.get("event") == "loaded":
                 self._loaded = {k: v for k, v in event.items() if k not in ("id", "event")}
                 return
         raise _NotAwaited
@@ -249,14 +250,14 @@ class WorkerWay:
 
     def _told(self, event: Mapping[str, Any], call: _Call) -> Event:
         """Return what the worker said, as an event."""
-        kind = event["event"]
+        kind, text = event.get("event"), str(event.get("text", ""))
         if kind == "tokens":
-            call.pieces.append(str(event["text"]))
-            return Tokens(call.pieces[-1])
+            call.pieces.append(text)
+            return Tokens(text)
         if kind == "usage":
             return _usage(event)
         if kind == "done":
-            return Done(str(event["text"]), reason=str(event["reason"]))
+            return Done(text, reason=str(event.get("reason", "stop")))
         if kind == "failed":
             if event.get("ending"):
                 self._discard()
@@ -320,17 +321,22 @@ class _Listening:
 
 
 def _status(event: Mapping[str, Any]) -> Status:
-    fraction = event.get("fraction")
-    return Status(str(event.get("text", "")), None if fraction is None else float(fraction))
+    return Status(str(event.get("text", "")), _number(event, "fraction"))
 
 
 def _usage(event: Mapping[str, Any]) -> Usage:
+    prompt, new = _number(event, "prompt_tokens"), _number(event, "new_tokens")
     return Usage(
-        event.get("prompt_tokens"),
-        event.get("new_tokens"),
-        event.get("first_token_s"),
-        event.get("seconds"),
+        None if prompt is None else int(prompt),
+        None if new is None else int(new),
+        _number(event, "first_token_s"),
+        _number(event, "seconds"),
     )
+
+
+def _number(event: Mapping[str, Any], key: str) -> float | None:
+    value = event.get(key)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _failed(event: Mapping[str, Any], partial: str) -> Failed:

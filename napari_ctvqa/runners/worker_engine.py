@@ -299,7 +299,8 @@ class Engine:
         if self._torch is None:
             import torch
 
-            torch.set_num_threads(usable_threads())
+            # OMP_NUM_THREADS and the like may ask for fewer.
+            torch.set_num_threads(min(usable_threads(), torch.get_num_threads()))
             torch.set_grad_enabled(False)
             self._torch = torch
         return self._torch

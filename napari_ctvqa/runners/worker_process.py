@@ -302,7 +302,7 @@ def log_tail(folder: Path) -> str:
 
 def why_ended(code: int | None, log: str) -> Failed:
     """Return what the exit code of a worker means, for a person."""
-    if code == -signal.SIGKILL:
+    if code == -9:  # SIGKILL, which Windows has no name for
         return Failed(
             FailureKind.KILLED,
             "The model's process was killed (signal 9), likely by the kernel for want of memory.",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
-from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens
+from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens, Usage
 from napari_ctvqa.core.records import ToolCall
 from napari_ctvqa.runners import worker
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
@@ -326,6 +326,14 @@ def test_garbage_on_the_channel_ends_the_process(way_to):
     way = way_to()
     last = answers(way, "garbage")[-1]
     assert isinstance(last, Failed)
+    assert answers(way, "echo alive")[-1] == Done("alive")
+
+
+def test_events_that_hold_something_else_are_no_exception(way_to):
+    way = way_to()
+    events = answers(way, "malformed")
+    assert Usage() in events
+    assert isinstance(events[-1], Done)
     assert answers(way, "echo alive")[-1] == Done("alive")
 
 

@@ -177,7 +177,7 @@ def test_what_was_loaded_is_told(model):
     loaded = model.way.loaded
     assert loaded["model_type"] in ("gemma3", "qwen3_vl")
     assert (loaded["device"], loaded["dtype"]) == ("cpu", "float32")
-    assert loaded["threads"] == max(1, len(os.sched_getaffinity(0)) - 1)
+    assert 1 <= loaded["threads"] <= max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 def test_cancel_stops_within_a_token(model):
