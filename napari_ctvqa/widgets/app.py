@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
     QLabel,
     QMainWindow,
     QSizePolicy,
+    QTabBar,
     QToolBar,
     QVBoxLayout,
     QWidget,
@@ -217,6 +218,23 @@ class App(QObject):
         if self._size_px is not None:  # adding docks beside napari's own made the window grow
             self.viewer.window.resize(*self._size_px)
             self._size_px = None
+        QTimer.singleShot(0, self._hide_stray_tab_bars)
+
+    def _hide_stray_tab_bars(self) -> None:
+        """Hide tab bars that lie beside none of their docks.
+
+        Arranged before it is shown, the window keeps one of each earlier layout and draws it over
+        whatever lies there.
+        """
+        docks = {title: dock_of(panel) for title, panel in self.panels.items()}
+        for bar in self.window.findChildren(QTabBar):
+            if bar.parent() is not self.window or not bar.isVisible() or not bar.count():
+                continue
+            titles = [bar.tabText(n) for n in range(bar.count())]
+            own = [docks[title] for title in titles if docks.get(title) is not None]
+            shown = [d.geometry() for d in own if d is not None and not d.visibleRegion().isEmpty()]
+            if shown and not any(g.left() <= bar.x() <= g.right() for g in shown):
+                bar.hide()
 
     def napari_docks(self) -> list[QDockWidget]:
         """Return napari's own layer list and layer controls."""

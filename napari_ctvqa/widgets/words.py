@@ -149,7 +149,8 @@ def score_note(benchmark: object) -> str:
 def outcome_legend(benchmark: object) -> str:
     """Return what the signs in the models' columns mean for a benchmark."""
     titles = score_titles(benchmark)
-    apart = "read differently" if titles == TEXT_SCORES else f"{titles[0]} ≠ {titles[1]}"
+    apart = f"first: {titles[0]}, then: {titles[1]}"
+    apart = "read differently" if titles == TEXT_SCORES else apart
     words = {**{GLYPHS[o]: OUTCOME_WORDS[o] for o in Outcome}, DIFFERS_GLYPH: apart}
     blank = "\N{NO-BREAK SPACE}"
     return "   ".join(f"{sign}{blank}{word.replace(' ', blank)}" for sign, word in words.items())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QTabBar
 
 from napari_ctvqa import demo
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
@@ -241,3 +241,19 @@ def test_closing_a_dock_does_not_break_the_rest(app):
     dock_of(app.panels["Evidence"]).close()
     press(app, Qt.Key.Key_PageDown)
     assert app.session.case_state is CaseState.READY
+
+
+def test_a_window_arranged_before_it_is_shown_keeps_no_stray_tab_bar(qapp):
+    import napari
+
+    viewer = napari.Viewer(show=False)
+    made = app_for(viewer)
+    made.arrange()
+    viewer.window.show()
+    made.arrange()
+    wait_until(lambda: False, 0.3)
+    bars = [bar for bar in made.window.findChildren(QTabBar) if bar.isVisible() and bar.count()]
+    shown = sorted([bar.tabText(n) for n in range(bar.count())] for bar in bars if bar.x() >= 0)
+    made.close()
+    viewer.close()
+    assert shown == [["Evidence", "Side by side"], ["Questions", "Run", "Model", "Validate"]]

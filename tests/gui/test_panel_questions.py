@@ -524,5 +524,8 @@ def test_the_legend_says_what_the_sign_between_two_scores_means(show):
     titled = SimpleNamespace(score_titles=titles, score_note="By x.")
     session.update(benchmark=titled)
     panel = show(session)
-    assert "Jury\u00a0as\u00a0published\u00a0≠\u00a0Jury\u00a0aligned" in shown_texts(panel)
+    assert (
+        "≠\u00a0first:\u00a0Jury\u00a0as\u00a0published,\u00a0then:\u00a0Jury\u00a0aligned"
+        in shown_texts(panel)
+    )
     assert "By x." in panel._legend.toolTip()
