@@ -396,9 +396,9 @@ def _not_in_roots(case_id: str, roots: Sequence[Path]) -> NotFoundError:
     if any(True for _ in masks):
         return NotFoundError(
             f"masks of case {case_id} are under {places}, its CT is not.",
-            hint="Give the folder that holds the CTs with --cases ROOT.",
+            hint="Give the folder that holds the CTs with --cases ROOT, in the window by Open.",
         )
     return NotFoundError(
         f"no CT of case {case_id} under {places}.",
-        hint="Give the folder that holds the CTs and masks with --cases ROOT.",
+        hint="Give the folder that holds CTs and masks with --cases ROOT, in the window by Open.",
     )

@@ -392,6 +392,6 @@ def _ct(files: CaseFiles) -> Path:
     if files.ct is None:
         raise NotFoundError(
             f"case {files.case_id} has no CT; masks are only shown on their CT.",
-            hint="Give the folder that holds the CT with --cases ROOT.",
+            hint="Give the folder that holds the CT with --cases ROOT, in the window by Open.",
         )
     return files.ct

@@ -351,7 +351,7 @@ def test_details_hold_the_raw_result_as_text(show):
         ({"question": None}, "Choose a question"),
         ({"case_state": CaseState.LOADING, "case_message": "Reading X"}, "Reading X"),
         ({"case_state": CaseState.CT_SHOWN}, "masks are still being read"),
-        ({"case_state": CaseState.FAILED, "case_message": "no ct.nii.gz"}, "no ct.nii.gz"),
+        ({"case_state": CaseState.FAILED, "case_message": "no ct.nii.gz"}, "stands under Question"),
         ({}, "being worked out"),
         (
             {

@@ -71,3 +71,32 @@ def test_the_rule_agent_is_right_by_the_official_scorer_and_by_the_reference(dem
         model = prediction_chain(question, prediction, case)
         comparison = compare_chains(chains[question.id], model)
         assert comparison.first_difference is None, (question.text, comparison)
+
+
+def test_a_right_answer_is_flagged_only_where_its_evidence_does_not_give_it(demo):
+    opened, cases, chains, _, _ = demo
+    run = next(
+        run for run in map(opened.read_results, opened.found_results()) if run.model == "demo-agent"
+    )
+    flagged, right = {}, 0
+    for question in opened.questions:
+        prediction = run.predictions.get(question.id)
+        if prediction is None or not prediction.trace.turns:
+            continue
+        case = cases[question.case_id]
+        comparison = compare_chains(
+            chains[question.id], prediction_chain(question, prediction, case), case
+        )
+        if comparison.same_answer:
+            right += 1
+            if comparison.first_difference is not None:
+                flagged[question.id] = question.subtype
+    assert right > 60
+    # one kidney measured; lesions of the whole organ counted for one part; another lesion
+    # measured, or all for the largest; no vessel looked at
+    assert sorted(set(flagged.values())) == [
+        "PDAC vs PNET classification", "bilateral kidney asymmetry", "inter-segment comparison",
+        "kidney volume comparison", "largest lesion attenuation", "lesion count by location",
+        "lesion type classification", "pancreatic lesion resectability",
+    ]  # fmt: skip
+    assert len(flagged) <= 12

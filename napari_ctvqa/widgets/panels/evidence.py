@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.session import Session
 
 HIDDEN_COLUMN = "Reference (hidden)"
+CASE_FAILED = "⚠ The case cannot be shown, so nothing is checked; why stands under Question."
 
 
 class EvidencePanel(QWidget):
@@ -278,7 +279,9 @@ def _state(session: Session) -> tuple[str, str]:
     """Return look and text of the line that says why evidence is not there, or not yet."""
     if session.question is None:
         return "info", "Choose a question to see its evidence."
-    if session.case_state in (CaseState.FAILED, CaseState.LOADING, CaseState.CT_SHOWN):
+    if session.case_state is CaseState.FAILED:
+        return "red", CASE_FAILED
+    if session.case_state in (CaseState.LOADING, CaseState.CT_SHOWN):
         return case_message(session)
     chain = session.reference_chain
     if not session.revealed:
