@@ -49,7 +49,8 @@ def test_every_evidence_step_of_every_question_lights_up_its_mask_alone(
         for step in (step for chain in chains for step in chain.steps if step.mask):
             app.session.wishes.focus_step.emit(step)
             focus = app.session.focus
-            assert focus.structure == step.mask
+            assert step.mask in (focus.structure, *focus.members)
+            assert not focus.members or focus.structure == step.target
             if focus.structure not in pictured:
                 pictured[focus.structure] = _overlap(app, focus)
     assert len(pictured) >= 20
@@ -58,7 +59,7 @@ def test_every_evidence_step_of_every_question_lights_up_its_mask_alone(
 
 def _overlap(app, focus):
     """Return how well the pixels in the highlight's colour cover the mask on the shown slice."""
-    mask = app.session.case.masks[focus.structure]
+    mask = focus.mask or app.session.case.masks[focus.structure]
     assert app.layers.current_slice(0) == focus.display_slice
     assert app.session.case.case_id == CASE_ID
     shot = picture(app.viewer)
