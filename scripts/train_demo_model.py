@@ -5,6 +5,12 @@
 Needs the packages of the ``local`` extra. One thread; the bodies are made first (minutes), then
 the model is trained, saved, loaded again as any other model is, and asked about bodies that it
 has not seen. The last lines give right answers per task and the seconds it took.
+
+No model is shipped yet: the picture tasks stay at chance (side 42, presence 50 of 100 on twelve
+unseen bodies after 900 + 1,500 steps), while 40 of 40 tool calls are right, and 13 of 40 values
+are repeated. The vision tower is what lags: a linear reading of what it sees finds 64 % of the
+lesions on unseen slices at 86 % specificity. Where lesions are put into its output by hand, the
+language part learns all picture tasks in 900 steps.
 """
 
 from __future__ import annotations

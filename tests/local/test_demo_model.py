@@ -4,7 +4,6 @@ import json
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from project_file import ROOT
 
@@ -16,8 +15,6 @@ import torch
 from demo_model import evaluation
 from demo_model.bodies import bodies
 from demo_model.pool import MIDLINE_MM, SEEN_MM2, lesion_areas_mm2
-from demo_model.texts import Scribe, question_message
-from demo_model.tool_turns import tool_names, tool_turn
 from demo_model.wordings import SIDE_ANY
 from PIL import Image
 
@@ -89,29 +86,6 @@ def test_the_card_says_what_is_found(scores):
     for task, counted in scores.tasks.items():
         stated = card["scores"][task]
         assert abs(stated["right"] / stated["total"] - counted.share) <= 0.05, task
-
-
-def test_prompts_of_training_are_those_of_the_template(asker):
-    """What was learned as pieces is what the template makes of a whole conversation."""
-    scribe = Scribe(asker.processor)
-    rng = np.random.default_rng(1)
-    picture = Image.fromarray(np.zeros((144, 144), np.uint8)).convert("RGB")
-    for _ in range(20):
-        turn, names = tool_turn(rng), tool_names(rng)
-        tools = [{"type": "function", "function": {"name": name}} for name in names]
-        call = {"name": turn.name, "arguments": dict(turn.arguments)}
-        chat = [
-            {"role": "system", "content": "Not seen by the model."},
-            question_message([picture, picture], turn.question),
-            {"role": "assistant", "tool_calls": [{"type": "function", "function": call}]},
-            {"role": "tool", "name": turn.name, "content": turn.result},
-        ]
-        whole = asker.processor.apply_chat_template(
-            chat, tools=tools, add_generation_prompt=True, tokenize=True, return_dict=True
-        )["input_ids"]
-        lesson = scribe.tool_lesson((0, 1), False, turn, names)
-        answer = len(scribe.ids(turn.answer + "<end_of_turn>"))
-        assert list(np.ravel(whole)) == lesson.ids[:-answer]
 
 
 def _case(folder, body):
