@@ -15,13 +15,14 @@ PYTEST = env XDG_CONFIG_HOME="$(CURDIR)/.venv/test/config" \
 EXTRAS = gui,dev
 test: EXTRAS = gui,dev,local
 
-.PHONY: help demo test quick lint format setup clean
+.PHONY: help demo test quick mutations lint format setup clean
 
 help:
 	@echo 'make demo    open the demo case (leaves demo.png when there is no display)'
 	@echo 'make test    everything that has to pass: lint, types, all tests'
 	@echo 'make quick   the tests that need no window and no patience'
 	@echo 'make lint    ruff and mypy alone'
+	@echo 'make mutations  faults put into the rule table and the measuring code: each is caught'
 	@echo 'make format  let ruff format and sort'
 	@echo 'make clean   remove .venv, caches and builds'
 
@@ -38,6 +39,9 @@ test: setup lint
 
 quick: setup
 	$(PYTEST) tests --ignore tests/gui -m 'not slow'
+
+mutations: setup
+	.venv/bin/python scripts/mutations.py --quiet
 
 lint: setup
 	.venv/bin/ruff check .

@@ -50,6 +50,35 @@ class Segmented:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Segmenting:
+    """What the window knows of segmenting the case that is open.
+
+    ``made`` are the structures that have a program's mask, ``by`` the program; ``message`` says
+    how the last attempt ended.
+    """
+
+    running: bool = False
+    progress: SegmentProgress | None = None
+    made: tuple[str, ...] = ()
+    by: str = ""
+    message: str = ""
+
+
+def lacking(case: Case, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Return what is worth segmenting for a case: what is wanted and has no file.
+
+    Where nothing that is wanted can be segmented, the organs that questions ask about.
+    """
+    on_file = {names.canonical(item.name) for item in case.files.masks} | set(case.masks)
+    for structures in (wanted, USUAL):
+        found, _ = segmentable(structures)
+        without = tuple(structure for structure in found if structure not in on_file)
+        if without:
+            return without
+    return ()
+
+
 @cache
 def classes(program: str = TOTALSEGMENTATOR) -> Mapping[str, str]:
     """Return the program's own name of every structure that it can segment."""

@@ -16,6 +16,7 @@ from psygnal import Signal
 
 from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.segmenting import Segmenting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,6 +129,11 @@ class Wishes:
     cancel_validate = Signal()
     absent_means_none = Signal(bool)
     """Take lesions without a mask file as not there, here and in runs and validations."""
+    segment = Signal()
+    """Let a program segment what the case has no masks of; sets ``segmenting``."""
+    cancel_segment = Signal()
+    use_segmented = Signal(bool)
+    """Let the tools of the live kit work on a program's masks where there is no file."""
     preset = Signal(str)
     """Window preset by name."""
     toggle_overlays = Signal()
@@ -160,6 +166,8 @@ class Session:
     """``live``: at most 30 times a second while words come."""
     validation_changed = Signal()
     """``validation``, ``absent_means_none``."""
+    segmenting_changed = Signal()
+    """``segmenting``, ``use_segmented``."""
     problem_changed = Signal()
     """``problem``: shown once by ``widgets/problems.py``."""
 
@@ -204,6 +212,9 @@ class Session:
         self.validation = Validation()
         self.absent_means_none = False
         """Off, absent masks are unknown; on, what follows says assumed."""
+        self.segmenting = Segmenting()
+        self.use_segmented = False
+        """Off, a structure without a file has no mask; on, in runs, a program's."""
         self.problem: CtvqaError | None = None
 
     def update(self, **state: Any) -> None:
@@ -272,5 +283,7 @@ _ANNOUNCES = {
     "loaded": "progress_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",
+    "segmenting": "segmenting_changed",
+    "use_segmented": "segmenting_changed",
     "problem": "problem_changed",
 }

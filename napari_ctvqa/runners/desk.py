@@ -15,6 +15,7 @@ from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.checks import Validation, worst_first
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Status, Tokens
+from napari_ctvqa.core.kits import LIVE
 from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
@@ -23,6 +24,7 @@ from napari_ctvqa.io.seen_writing import SeenAnswer
 from napari_ctvqa.runners.batch import run_batch
 from napari_ctvqa.runners.kept import keep_answer, result_path
 from napari_ctvqa.runners.opening import Opened, open_path
+from napari_ctvqa.runners.segmenter import add_segmented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -264,8 +266,12 @@ def live_answers(
     answer_format: AnswerFormat,
     opened: Opened,
     began: str,
+    *,
+    segmented: bool = False,
 ) -> Generator[Begun | LiveAnswer, None, None]:
     """Yield who answers, then what ``answered`` does; making it may ask a server.
+
+    With ``segmented`` the tools of the live kit work on a program's masks where there is no file.
 
     Raises
     ------
@@ -274,6 +280,8 @@ def live_answers(
     """
     answerer = make()
     yield Begun(answerer)
+    if segmented and is_live(answerer):
+        case = add_segmented(case)
     yield from answered(answerer, question, case, answer_format, opened, began)
 
 
@@ -284,8 +292,11 @@ def batch_answers(
     rows: Sequence[int],
     *,
     assume_none: bool,
+    segmented: bool = False,
 ) -> Generator[Begun | BatchReport, None, None]:
     """Yield who answers into which file, then a batch's answers as ``scored_batch`` does.
+
+    ``segmented``: see ``live_answers``.
 
     Raises
     ------
@@ -302,8 +313,21 @@ def batch_answers(
             hint="Answers are kept there; make room or give the folder back.",
         ) from error
     yield Begun(answerer, str(out))
-    items = run_batch(opened, answerer, answer_format, out, rows=rows, assume_none=assume_none)
+    items = run_batch(
+        opened,
+        answerer,
+        answer_format,
+        out,
+        rows=rows,
+        assume_none=assume_none,
+        segmented=segmented and is_live(answerer),
+    )
     yield from scored_batch(items, opened, answer_format)
+
+
+def is_live(answerer: Answerer) -> bool:
+    """Return whether an answerer's tools compute now."""
+    return next(iter(getattr(answerer, "kits", ())), "") == LIVE
 
 
 def scored_batch(

@@ -11,6 +11,7 @@ that is switched off; the person's weights are used from where they are.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -149,6 +150,13 @@ def segment(
     return Segmented(TOTALSEGMENTATOR, version, tuple(made), tuple(missing), spent)
 
 
+def segment_steps(
+    ct: Path, structures: Iterable[str], settings: SegmenterSettings | None = None
+) -> Generator[SegmentProgress | Segmented, None, None]:
+    """Yield what ``segment`` yields, and at last what it returns."""
+    yield (yield from segment(ct, structures, settings))
+
+
 def _make(
     executable: str,
     ct: Path,
@@ -230,6 +238,7 @@ def _followed(
         When it cannot be started, fails, or is slower than ``limit_s``.
     """
     process = _started(command, environment)
+    _running.add(process)
     lines: SimpleQueue[str | None] = SimpleQueue()
     assert process.stdout is not None
     threading.Thread(
@@ -257,8 +266,19 @@ def _followed(
             yield replace(now, seconds=_since(began))
     finally:
         end_group(process)
+        _running.discard(process)
     if process.returncode:
         raise _failed(command[0], process.returncode, tail)
+
+
+_running: set[subprocess.Popen[bytes]] = set()
+"""Programs at work. A window that is closed takes them along: its threads end without a word."""
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in tuple(_running):
+        _signal_group(process, _KILL)
 
 
 def _started(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:

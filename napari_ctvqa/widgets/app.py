@@ -35,6 +35,7 @@ from napari_ctvqa.widgets.panels import (
     question,
     questions,
     run,
+    segment,
     side_by_side,
     validate,
 )
@@ -108,7 +109,10 @@ class App(QObject):
         self.coordinator = Coordinator(self.session, self.layers)
         self.panels: dict[str, QWidget] = {
             module.PANEL.title: module.PANEL(self.session)
-            for module in (questions, run, model, validate, question, evidence, side_by_side)
+            for module in (
+                *(questions, run, model, validate),
+                *(question, evidence, side_by_side, segment),
+            )
         }
         self.banner = ProblemBanner(self.session)
         self._player: QTimer | None = None
@@ -206,6 +210,7 @@ class App(QObject):
             upper, lower = docks["Question"], docks["Evidence"]
             self.window.splitDockWidget(upper, lower, Qt.Orientation.Vertical)
             self.window.tabifyDockWidget(lower, docks["Side by side"])
+            self.window.tabifyDockWidget(lower, docks["Segment"])
         docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],

@@ -41,6 +41,7 @@ from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import Runs
 from napari_ctvqa.widgets.saw import Saw
+from napari_ctvqa.widgets.segmenter import Segmenter
 from napari_ctvqa.widgets.validator import Validator
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Coordinator(QObject):
         self.runs = Runs(session, self.jobs, lambda: self.opened)
         self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
+        self.segmenter = Segmenter(session, self.jobs)
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
         self._untrusted: set[str] = set()
@@ -97,6 +99,10 @@ class Coordinator(QObject):
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.absent_means_none, self.set_absent_means_none),
+            (wishes.segment, self.segmenter.start),
+            (wishes.cancel_segment, self.segmenter.cancel),
+            (wishes.use_segmented, self.segmenter.use),
+            (session.case_changed, self.segmenter.look),
             (wishes.preset, layers.apply_preset),
             (wishes.toggle_overlays, layers.toggle_overlays),
             (wishes.show_picture, layers.show_picture),

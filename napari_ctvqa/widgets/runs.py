@@ -128,7 +128,15 @@ class Runs:
             case = absent_means_none(case)
         self.jobs.start(
             "live",
-            live_answers(make, question, case, self.session.answer_format, opened, self._began),
+            live_answers(
+                make,
+                question,
+                case,
+                self.session.answer_format,
+                opened,
+                self._began,
+                segmented=self.session.use_segmented,
+            ),
             partial(self._show_item, self._show_live),
             partial(self._run_failed, again),
             self._run_ended,
@@ -206,6 +214,7 @@ class Runs:
                 self.session.answer_format,
                 rows,
                 assume_none=self.session.absent_means_none,
+                segmented=self.session.use_segmented,
             ),
             partial(self._show_item, self._show_batch),
             partial(self._run_failed, again),

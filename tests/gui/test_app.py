@@ -256,4 +256,7 @@ def test_a_window_arranged_before_it_is_shown_keeps_no_stray_tab_bar(qapp):
     shown = sorted([bar.tabText(n) for n in range(bar.count())] for bar in bars if bar.x() >= 0)
     made.close()
     viewer.close()
-    assert shown == [["Evidence", "Side by side"], ["Questions", "Run", "Model", "Validate"]]
+    assert shown == [
+        ["Evidence", "Side by side", "Segment"],
+        ["Questions", "Run", "Model", "Validate"],
+    ]

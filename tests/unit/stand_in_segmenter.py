@@ -9,6 +9,7 @@ import stat
 import sys
 from pathlib import Path
 
+PYTHON = sys.executable
 PROGRAM = r"""#!{python}
 import argparse, json, os, signal, subprocess, sys, time
 from pathlib import Path
@@ -86,6 +87,6 @@ print("  Saved in 0.10s")
 def write_program(folder: Path, name: str = "TotalSegmentator") -> Path:
     """Write the program into a folder and return it."""
     path = folder / name
-    path.write_text(PROGRAM.format(python=sys.executable))
+    path.write_text(PROGRAM.format(python=PYTHON))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path

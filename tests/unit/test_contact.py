@@ -117,3 +117,34 @@ def test_touching_means_a_face_an_edge_or_a_corner():
     beside = np.zeros(on.shape_zyx, bool)
     beside[0, 0, 1] = True
     assert touching_voxels(region_of(at_border, on), region_of(beside, on)) == 1
+
+
+def test_the_angle_is_that_of_the_slab_with_most_contact():
+    # a thin ring all around at one height, a quarter sleeve at another: 360, not 90 and not between
+    on = grid(SHAPE, (1.0, 0.8, 0.8))
+    at = np.indices(on.shape_zyx)
+    y, x = ((at[n] - (on.shape_zyx[n] - 1) / 2) * 0.8 for n in (1, 2))
+    shell = (np.hypot(y, x) > 6) & (np.hypot(y, x) < 9)
+    quarter = (np.degrees(np.arctan2(y, x)) % 360) < 90
+    tumour = shell & ((at[0] == 15) | (quarter & (at[0] > 22) & (at[0] < 30)))
+    found = contact_around(rod(on), region_of(tumour, on), within_mm=1.6)
+    assert found.angle_deg == pytest.approx(360.0)
+    alone = contact_around(rod(on), region_of(shell & quarter & (at[0] > 22), on), within_mm=1.6)
+    assert alone.angle_deg < 130
+
+
+def test_a_flat_vessel_is_seen_from_its_middle():
+    # a section of 3 × 9 voxels has 20 at its surface. The short side's three, 4 mm off, reach to
+    # half-way between the directions of its corner (4, 1) and the next voxel (3, 1): 32 degrees in
+    # all, though they are 3 of 20 (54). The long side's nine reach half-way to (4, 0): 166.
+    on = grid(SHAPE, (1.0, 1.0, 1.0))
+    vessel = np.zeros(SHAPE, bool)
+    vessel[:, 29:32, 26:35] = True
+    at_the_end, beside = np.zeros(SHAPE, bool), np.zeros(SHAPE, bool)
+    at_the_end[10:20, 29:32, 35] = True
+    beside[10:20, 32, 26:35] = True
+    narrow = contact_around(region_of(vessel, on), region_of(at_the_end, on), within_mm=1.0)
+    wide = contact_around(region_of(vessel, on), region_of(beside, on), within_mm=1.0)
+    corner, following = (math.degrees(math.atan2(1, x)) for x in (4, 3))
+    assert narrow.angle_deg == pytest.approx(corner + following)
+    assert wide.angle_deg == pytest.approx(180 - corner)

@@ -249,6 +249,19 @@ def test_a_lesion_in_no_segment_is_counted_for_the_nearest_and_says_so():
     assert any("3.0 mm" in caveat for caveat in said_of(chain))
 
 
+@pytest.mark.parametrize("absent", [1, 7])
+def test_without_the_mask_of_one_segment_no_place_is_told(absent):
+    # what lies in no mask might lie in the absent one: not counted for a neighbour
+    masks = segments(ACROSS)
+    del masks[f"liver_segment_{absent}"]
+    for subtype, text in (
+        ("largest lesion location", "Where is the largest liver lesion?"),
+        ("lesion count by location", "How many liver lesions are in segment 8?"),
+    ):
+        said, chain = both(subtype, masks, text, organ="liver")
+        assert said == "" and f"liver_segment_{absent}" in chain.reason
+
+
 # --------------------------------------------------------- liver segment files in any file order
 
 ORDERS = [tuple(range(1, 9)), tuple(range(8, 0, -1)), (3, 8, 1, 6, 2, 7, 5, 4)]

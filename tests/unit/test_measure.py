@@ -13,6 +13,8 @@ from napari_ctvqa.core.measure import (
     MEASURED,
     RADGPT_10MM3,
     RADGPT_AI_50MM3,
+    SizeFilter,
+    hu_percentile,
     hu_statistics,
     largest_lesion_diameter_cm,
     largest_lesion_volume_cm3,
@@ -112,6 +114,29 @@ def test_hu_mean_and_sd_against_numpy():
     assert found.sd_hu == pytest.approx(hu[array].std())
 
 
+@pytest.mark.parametrize(("percent", "value"), [(0, 0.0), (10, 4.9), (50, 24.5), (90, 44.1)])
+def test_percentiles_are_of_the_voxels_between_which_they_lie(percent, value):
+    # HU 0 to 49 along x, once in every row: between two of 50 values, at 49 × percent / 100
+    hu = np.broadcast_to(np.arange(50, dtype=np.int16), SHAPE).copy()
+    row = [mask("liver", boxes(np.s_[3, 3, :]), UNIT)]
+    assert hu_percentile(row, [], volume(hu, UNIT), percent).value == pytest.approx(value)
+    lesion = [mask("liver_lesion", boxes(np.s_[3, 3, 25:]), UNIT)]
+    rest = hu_percentile(row, lesion, volume(hu, UNIT), percent).value
+    assert rest == pytest.approx(24 * percent / 100)
+
+
+def test_air_is_measured_and_padding_is_not():
+    # a lung: -1000 and -1024 are air; below -1500 nothing is
+    hu = np.full(SHAPE, -1000, np.int16)
+    hu[3, 3, :10] = -1024
+    lung = [mask("lung_left", boxes(np.s_[3, 3, 1:41]), UNIT)]
+    assert mean_hu(lung, [], volume(hu, UNIT)).value == pytest.approx(-1000 - 24 * 9 / 40)
+    hu[3, 3, 31:41] = -2000
+    padded = mean_hu(lung, [], volume(hu, UNIT))
+    assert padded.value == pytest.approx(-1000 - 24 * 9 / 30)
+    assert any("10 of 40 voxels are padding" in caveat for caveat in padded.caveats)
+
+
 def test_the_sd_of_bright_voxels_is_not_lost_in_rounding():
     hu = np.full(SHAPE, 3000, np.int16)
     hu[::2] = 3001
@@ -208,8 +233,6 @@ def test_lesions_are_counted_without_and_with_radgpts_filters():
 
 @pytest.mark.parametrize(("voxels", "kept"), [(9, 0.0), (10, 1.0), (11, 1.0)])
 def test_the_size_filter_below_at_and_above_its_bound(voxels, kept):
-    from napari_ctvqa.core.measure import SizeFilter
-
     array = boxes()
     array[5, 5, 5 : 5 + voxels] = True
     found = lesion_count([mask("liver_lesion", array, UNIT)], SizeFilter("by size", 10.0))
@@ -229,13 +252,19 @@ def test_the_size_filter_below_at_and_above_its_bound(voxels, kept):
     ],
 )
 def test_the_erosion_works_on_millimetres(spacing, size, kept):
-    from napari_ctvqa.core.measure import SizeFilter
-
     z, y, x = size
     found = mask(
         "liver_lesion", boxes(np.s_[5 : 5 + z, 5 : 5 + y, 5 : 5 + x]), grid(SHAPE, spacing)
     )
     assert lesion_count([found], SizeFilter("erosion", 0.0, True)).value == kept
+
+
+def test_what_only_an_erosion_by_faces_would_leave_does_not_count():
+    # a voxel with its six neighbours: all faces of the middle one are inside, no edge is
+    array = boxes(np.s_[5, 5, 5], np.s_[4:7, 5, 5], np.s_[5, 4:7, 5], np.s_[5, 5, 4:7])
+    found = [mask("liver_lesion", array, UNIT)]
+    assert lesion_count(found, SizeFilter("erosion", 0.0, True)).value == 0.0
+    assert lesion_count(found).value == 1.0
 
 
 def test_one_voxel_is_a_lesion_of_its_volume():

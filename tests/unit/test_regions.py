@@ -164,3 +164,9 @@ def test_two_voxels_apart_in_a_row_are_two_components(capfd):
     row = np.array([[[True, False, True]]])
     assert len(components(region_of(row, grid((1, 1, 3))))) == 2
     assert capfd.readouterr().out == ""
+
+
+def test_the_slice_shown_is_that_of_the_largest_area():
+    # one component whose slices have 1, 6 and 2 voxels: not the first, the last or the middle
+    found = region(np.s_[2, 2, 2], np.s_[3, 2:5, 2:4], np.s_[4, 2, 2:4], np.s_[5, 2, 2:4])
+    assert focus_slice(found) == 3

@@ -91,3 +91,20 @@ def test_linear_values_of_a_ramp_are_exact_and_air_lies_outside():
     assert found.dtype == np.int16
     np.testing.assert_array_equal(found[5, 5, :19], np.arange(19) * 50)
     assert (found[:, :, 19:] == -1024).all()
+
+
+def test_the_centroid_is_the_mean_of_the_voxels_not_the_middle_of_their_box():
+    # along x: nine voxels at 0 and one at 9; along y one row; along z the odd one stands higher
+    array = np.zeros((4, 3, 12), bool)
+    array[1, 1, 0:9] = True
+    array[3, 1, 9] = True
+    found = sampling.centroid_ras_mm(region_of(array, grid((4, 3, 12), (2.0, 1.0, 1.0))))
+    # display x runs to the left and z to inferior: RAS is (-x, -y, -z)
+    assert found == pytest.approx([-(36 + 9) / 10, -1.0, -2.0 * (9 * 1 + 3) / 10])
+
+
+def test_the_centroid_of_one_voxel_is_its_centre():
+    array = np.zeros((4, 5, 6), bool)
+    array[1, 2, 3] = True
+    found = sampling.centroid_ras_mm(region_of(array, grid((4, 5, 6), origin=(10.0, 20.0, 30.0))))
+    assert found == pytest.approx([10 - 3, 20 - 2, 30 - 1])

@@ -1,0 +1,410 @@
+"""Faults that the measuring code could have, each a change of one line, and the tests that see it.
+
+Spacings in another order, a unit's factor, another connectivity, a bound turned round, left for
+right, a face of the volume forgotten … ``old`` stands once in the module; it is replaced in a copy
+of the package, never in the tree. ``scripts/mutations.py`` runs the tests named and says which
+faults none of them notices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PROBES = "test_rules_mutations::test_the_shipped_table_passes_every_probe"
+TESTS = {
+    "core/boxes.py": ("test_boxes",),
+    "core/conclusions.py": (PROBES,),
+    "core/contact.py": ("test_contact",),
+    "core/diameters.py": ("test_diameters", "test_measure"),
+    "core/distances.py": ("test_distances", "test_contact"),
+    "core/findings.py": ("test_findings", "test_tools", PROBES, "test_edge_masks"),
+    "core/geometry.py": ("test_geometry",),
+    "core/measure.py": ("test_measure", "test_hu_doubts"),
+    "core/overlaps.py": ("test_overlaps",),
+    "core/parts.py": ("test_parts",),
+    "core/plans.py": ("test_chains", "test_mask_evidence", "test_edge_masks"),
+    "core/quantities.py": ("test_quantities", "test_question_checks", "test_answers"),
+    "core/regions.py": ("test_regions", "test_overlaps"),
+    "core/rules.py": ("test_rules_table", PROBES),
+    "core/sampling.py": ("test_sampling", "test_hu_doubts", "test_measure"),
+    "core/selections.py": ("test_edge_masks", "test_overlaps", "test_chains"),
+    "core/shape.py": ("test_shape",),
+    "core/targets.py": ("test_targets", "test_overlaps", "test_chains", "test_mask_evidence"),
+}
+"""Which tests are asked of a module, the likeliest first; one that fails is enough."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of a module of the package; ``what`` says it for people."""
+
+    module: str
+    what: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        return self.tests or TESTS[self.module]
+
+    def applied_to(self, source: str) -> str:
+        if source.count(self.old) != 1:
+            raise ValueError(f"{self.module}: {self.old!r} stands {source.count(self.old)} times")
+        return source.replace(self.old, self.new)
+
+
+def _faults(module: str, *rows: tuple[str, ...]) -> list[Fault]:
+    return [Fault(module, *row[:3], tests=tuple(row[3:])) for row in rows]
+
+
+FAULTS: list[Fault] = [
+    *_faults(
+        "core/measure.py",
+        ("mm³ taken for cm³", "grid.voxel_mm3 / 1000.0\n\n\ndef volume",
+         "grid.voxel_mm3\n\n\ndef volume"),
+        ("cm³ a hundred times too large", "grid.voxel_mm3 / 1000.0 if len(found)",
+         "grid.voxel_mm3 / 10.0 if len(found)"),
+        ("the SD of a sample (n - 1)", "sd_hu = math.sqrt(max(0.0, mean_square - mean_hu**2))",
+         "sd_hu = math.sqrt(max(0.0, mean_square - mean_hu**2) * values.size "
+         "/ max(1, values.size - 1))"),
+        ("the variance for the SD", "sd_hu = math.sqrt(max(0.0, mean_square - mean_hu**2))",
+         "sd_hu = max(0.0, mean_square - mean_hu**2)"),
+        ("sums in the CT's own 16 bits", "values.mean(dtype=np.float64)",
+         "values.sum(dtype=values.dtype) / values.size"),
+        ("the median for the mean", "float(values.mean(dtype=np.float64))",
+         "float(np.median(values))"),
+        ("lesions are part of the organ's HU", "return difference(organ, lesion)",
+         "return organ"),
+        ("lesions alone for the organ's HU", "return difference(organ, lesion)",
+         "return union(lesion) if lesion else organ"),
+        ("percentiles from the other end", "np.percentile(found.values, percent)",
+         "np.percentile(found.values, 100 - percent)"),
+        ("percentiles as fractions", "np.percentile(found.values, percent)",
+         "np.percentile(found.values, percent / 100)"),
+        ("a component of exactly the least size is too small",
+         ">= size_filter.min_mm3", "> size_filter.min_mm3"),
+        ("the size filter counts voxels, not mm³", "found.voxels[number] * voxel_mm3 >=",
+         "found.voxels[number] >=", "test_measure", "test_edge_masks", PROBES),
+        ("no size filter", "kept = counted(found, size_filter)",
+         "kept = list(range(len(found)))"),
+        ("no erosion", "size_filter.must_survive_erosion and", "False and"),
+        ("the erosion works on voxels, not mm", "length = max(1, round(crop.shape[axis] * "
+         "spacing_mm))", "length = crop.shape[axis]"),
+        ("the erosion leaves edges and corners", "np.ones((3, 3, 3), bool)).any()",
+         "None).any()"),
+        ("the smallest lesion for the largest", "volume = found.voxels[0] *",
+         "volume = found.voxels[-1] *"),
+        ("the shortest diameter for the longest", "value = max(lengths_mm) * per_mm",
+         "value = min(lengths_mm) * per_mm"),
+        ("the largest lesion's diameter in mm", "masks, lengths_mm, 0.1)",
+         "masks, lengths_mm, 1.0)"),
+        ("the diameter of all lesions together", "longest_axial_diameter(largest_component("
+         "together(masks)))", "longest_axial_diameter(together(masks))"),
+        ("a mask cut by its own grid is not told", "m.own_region.touches_border or "
+         "m.region.touches_border", "m.region.touches_border", "test_edge_masks"),
+        ("no border caveat", "return (BORDER_CAVEAT,) if cut else ()", "return ()"),
+        ("an empty mask is not told", "    if volume == 0.0:\n        caveats = (EMPTY_CAVEAT, "
+         "*caveats)\n", ""),
+        ("padding is measured", "kept = found.values[~found.padding]", "kept = found.values"),
+        ("values that are no HU are measured", "    if doubt:\n        return HuValues(nothing, "
+         "doubt)\n", ""),
+        ("voxels without a number are measured", "    if found.no_number:\n",
+         "    if False:\n"),
+        ("overlapping masks are counted twice", "volume = region_volume_cm3(together(masks))",
+         "volume = sum(region_volume_cm3(m.own_region) for m in masks)"),
+    ),
+    *_faults(
+        "core/regions.py",
+        ("components by faces alone", "connectivity=26", "connectivity=6"),
+        ("components by faces and edges", "connectivity=26", "connectivity=18"),
+        ("the smallest component first", "(-int(sizes[value]), boxes", "(int(sizes[value]), boxes"),
+        ("of equal components the most inferior", "boxes[value][0].start)\n",
+         "-boxes[value][0].start)\n"),
+        ("the box ends a voxel early", "ranges.append(slice(int(hit[0]), int(hit[-1]) + 1))",
+         "ranges.append(slice(int(hit[0]), max(int(hit[-1]), int(hit[0]) + 1)))"),
+        ("a union that is an overlap", "crop[_relative(region.box_zyx, box)] |= region.crop_zyx",
+         "crop[_relative(region.box_zyx, box)] ^= region.crop_zyx"),
+        ("the rest for what is left out", "&= ~other.crop_zyx", "&= other.crop_zyx"),
+        ("the slice with the smallest area", "np.argmax(area_voxels))", "np.argmin(area_voxels))"),
+        ("the middle slice", "return int(part.box_zyx[0].start + np.argmax(area_voxels))",
+         "return int((part.box_zyx[0].start + part.box_zyx[0].stop) // 2)"),
+        ("masks of two grids put together as if of one",
+         "return a is b or a.same_as(b)", "return True"),
+        ("shared voxels are those of either", "here & other.crop_zyx", "here | other.crop_zyx"),
+    ),
+    *_faults(
+        "core/cases.py",
+        ("the far faces of the volume are no border",
+         "part.start == 0 or part.stop == size for", "part.start == 0 for",
+         "test_regions", "test_edge_masks"),
+        ("the near faces of the volume are no border",
+         "part.start == 0 or part.stop == size for", "part.stop == size for",
+         "test_regions", "test_edge_masks"),
+        ("one face of the volume is no border",
+         "sides = zip(self.box_zyx, self.grid.shape_zyx, strict=True)\n        return any(",
+         "sides = list(zip(self.box_zyx, self.grid.shape_zyx, strict=True))[:2]\n        "
+         "return any(", "test_regions", "test_edge_masks"),
+    ),
+    *_faults(
+        "core/diameters.py",
+        ("spacings in the order x, y", "affine_zyx_to_ras[:3, 1:3].T\n    best_mm",
+         "affine_zyx_to_ras[:3, 2:0:-1].T\n    best_mm"),
+        ("diameters between voxel centres", "first = plane[lines].argmax(axis=1) - 0.5",
+         "first = plane[lines].argmax(axis=1)"),
+        ("half a voxel too long", "[:, ::-1].argmax(axis=1) - 0.5", "[:, ::-1].argmax(axis=1)"),
+        ("the first contour's slice, not the longest", "else length_mm > best_mm:",
+         "else best < 0:"),
+        ("of equal slices the smaller", "if voxels > best_voxels if equal",
+         "if voxels < best_voxels if equal"),
+        ("the shortest distance", "float(pdist(points_mm).max())", "float(pdist(points_mm).min())"),
+        ("distances along axes", "float(pdist(points_mm).max())",
+         "float(pdist(points_mm, 'cityblock').max())"),
+        ("the slice counted within its box", "return Diameter(float(np.linalg.norm(second - first"
+         ")), z + number,", "return Diameter(float(np.linalg.norm(second - first)), number,"),
+        ("the perpendicular out of the plane", "across = np.cross(normal, second - first)",
+         "across = normal"),
+        ("the 3-D diameter between centres", "- 0.5 - lines[:, :, ::-1]",
+         "- 1.0 - lines[:, :, ::-1]"),
+        ("the 3-D diameter in voxels", "_surface(region.crop_zyx) @ region.grid.affine_zyx_to_ras"
+         "[:3, :3].T", "_surface(region.crop_zyx)"),
+        ("columns alone make the outline", "return np.array([*rows, *columns])",
+         "return np.array([*columns])"),
+    ),
+    *_faults(
+        "core/distances.py",
+        ("the distance of centres for that of surfaces",
+         "return Gap(float(distances[best]),",
+         "return Gap(float(centre_distance_mm(region, other) or 0.0),"),
+        ("the largest distance for the smallest", "best = int(np.argmin(distances))",
+         "best = int(np.argmax(distances))"),
+        ("regions that overlap are apart", "if inside is not None:", "if False:"),
+        ("left and right exchanged", '_DIRECTIONS = (("right", "left")',
+         '_DIRECTIONS = (("left", "right")'),
+        ("superior and inferior exchanged", '("superior", "inferior"))',
+         '("inferior", "superior"))'),
+        ("the offset seen from the other end", "shift = first - second\n",
+         "shift = second - first\n"),
+        ("a voxel exactly at the bound is not near", "bound = within_mm + _EQUAL_MM",
+         "bound = within_mm - _EQUAL_MM"),
+        ("what lies inside is not near", "return close | holds(region, points_mm)",
+         "return close"),
+        ("every voxel counts as surface", "shell = crop & ~binary_erosion(crop)",
+         "shell = crop", "test_distances", "test_contact"),
+        ("a voxel reaches a whole voxel too far", "index_zyx(points_mm) + 0.5)",
+         "index_zyx(points_mm) + 1.0)"),
+    ),
+    *_faults(
+        "core/contact.py",
+        ("contact as far as 5 mm", "CONTACT_MM = 4.0", "CONTACT_MM = 5.0",
+         "test_contact", PROBES),
+        ("the angle of what is free", "owned[touched[order]].sum()",
+         "owned[~touched[order]].sum()"),
+        ("half a circle in all", "(after + np.roll(after, 1)) / 2",
+         "(after + np.roll(after, 1)) / 4"),
+        ("the smallest slab for the largest", "return max(\n        _covered_deg",
+         "return min(\n        _covered_deg"),
+        ("all slabs seen as one", "/ slab_mm).astype(np.intp)", "/ 1e9).astype(np.intp)"),
+        ("angles over the whole surface, not its part", "return float(owned[touched[order]].sum())",
+         "return float(360.0 * touched.mean())"),
+        ("touching by faces alone", "np.ones((3, 3, 3), bool)", "None"),
+    ),
+    *_faults(
+        "core/shape.py",
+        ("sphericity upside down", "return ball_mm2 / area_mm2", "return area_mm2 / ball_mm2"),
+        ("the surface in voxels", "placed = vertices @ region.grid.affine_zyx_to_ras[:3, :3].T",
+         "placed = vertices"),
+        ("anterior and posterior exchanged", '("anterior", "posterior"), ',
+         '("posterior", "anterior"), '),
+        ("the last face is no border", "part.stop == size, -1", "False, -1"),
+        ("volumes in cm³ where mm³ are meant", "region_volume_cm3(region) * 1000.0",
+         "region_volume_cm3(region)"),
+    ),
+    *_faults(
+        "core/boxes.py",
+        ("RAS indices run as the display's", "(size - part.stop, size - part.start)",
+         "(part.start, part.stop)"),
+        ("RAS indices off by one", "(size - part.stop, size - part.start)",
+         "(size - part.stop - 1, size - part.start - 1)"),
+        ("x, y, z in the order z, y, x", "_ends(turned[::-1])", "_ends(turned)"),
+        ("the file's box ends a voxel early", "corners.max(axis=0) + 1", "corners.max(axis=0)"),
+        ("sizes between centres", "(part.stop - part.start) * spacing for",
+         "(part.stop - part.start - 1) * spacing for"),
+        ("corners at the centres", "(part.start - 0.5, part.stop - 0.5)",
+         "(part.start, part.stop - 1.0)"),
+    ),
+    *_faults(
+        "core/parts.py",
+        ("a tenth itself is more than a tenth", "found[name] > _TENTH", "found[name] >= _TENTH"),
+        ("a fifth for a tenth", "_TENTH = 0.1", "_TENTH = 0.2"),
+        ("shares of the whole lesion", "count / covered for", "count / lesion.voxels for"),
+        ("the least part first", "key=lambda name: -found[name])", "key=lambda name: found[name])"),
+        ("the farthest part for the nearest", "name = min(lengths", "name = max(lengths"),
+        ("the caudate's width along y", "affine_zyx_to_ras[0, 1:3]\n    voxel",
+         "affine_zyx_to_ras[1, 1:3]\n    voxel"),
+        ("widths between centres", "float(np.ptp(along) + voxel)", "float(np.ptp(along))"),
+        ("right lobe over caudate", "return inner / outer if", "return outer / inner if"),
+        ("the first slice of the caudate", "np.argmax(np.count_nonzero(caudate.crop_zyx, axis=(1, "
+         "2)))", "0 * np.argmax(np.count_nonzero(caudate.crop_zyx, axis=(1, 2)))"),
+    ),
+    *_faults(
+        "core/sampling.py",
+        ("the centroid of the box", "counts = np.count_nonzero(region.crop_zyx, axis=other)\n"
+         "        mean.append(float(counts @ np.arange(part.start, part.stop)) / region.voxels)",
+         "mean.append((part.start + part.stop - 1) / 2)"),
+        ("the centroid half a voxel off", "np.arange(part.start, part.stop)) / region.voxels",
+         "np.arange(part.start, part.stop) + 0.5 * counts) / region.voxels",
+         "test_sampling", "test_distances"),
+        ("the voxel before the nearest", "np.floor(source + 0.5).astype(np.intp) - own.start",
+         "np.floor(source).astype(np.intp) - own.start"),
+        ("HU of the nearest voxel", "output=np.float32, order=1", "output=np.float32, order=0"),
+        ("padding from -1000 on", "PADDING_BELOW_HU = -1500", "PADDING_BELOW_HU = -1000"),
+        ("no padding", "PADDING_BELOW_HU = -1500", "PADDING_BELOW_HU = -99999"),
+    ),
+    *_faults(
+        "core/geometry.py",
+        ("spacings of the rows, not the columns", "return float(abs(np.linalg.det("
+         "self.affine_zyx_to_ras[:3, :3])))", "return float(np.abs(self.affine_zyx_to_ras[:3, :3])"
+         ".max(axis=1).prod())", "test_geometry", "test_measure"),
+        ("a voxel's volume by the lengths of its edges", "return float(abs(np.linalg.det("
+         "self.affine_zyx_to_ras[:3, :3])))", "return float(np.prod(self.spacing_mm_zyx))",
+         "test_measure"),
+        ("slices counted from the head", "return self.shape_zyx[axis] - 1 - index", "return index",
+         "test_geometry", "test_edge_masks"),
+        ("slices counted from one", "return self.shape_zyx[axis] - 1 - index",
+         "return self.shape_zyx[axis] - index", "test_geometry", "test_edge_masks"),
+    ),
+    *_faults(
+        "core/findings.py",
+        ("RadGPT's diameter is rounded, not cut", "int(longest.length_mm + 1e-6) / 10.0",
+         "round(longest.length_mm) / 10.0"),
+        ("the 3-D diameter in mm", "return work.done(longest_mm / 10.0)",
+         "return work.done(longest_mm)"),
+        ("the short axis for the long", 'longest.length_mm if which == "long" else',
+         'longest.length_mm if which == "short" else'),
+        ("left and right exchanged", '"right" if offset_mm > 0 else "left"',
+         '"left" if offset_mm > 0 else "right"'),
+        ("the middle is 5 mm wide", "_MIDDLE_MM = 10.0", "_MIDDLE_MM = 5.0"),
+        ("shifts of 1 mm are told", "_DIRECTION_MM = 5.0", "_DIRECTION_MM = 1.0"),
+        ("percent of the number of slices", "max(1, grid.shape_zyx[0] - 1)",
+         "max(1, grid.shape_zyx[0])"),
+        ("from 1 is from 0", "return from_feet + 1.0", "return float(from_feet)"),
+        ("the widest slice for that of the largest area",
+         'focus_slice(region) if kind == "area" else', 'focus_slice(region) if kind == "-" else'),
+        ("shares as fractions of one", "100.0 * sum(ranked[:count])", "sum(ranked[:count])"),
+        ("the emptiest part for the fullest", "ranked = sorted(counts.values(), reverse=True)",
+         "ranked = sorted(counts.values())"),
+        ("the farthest organ for the nearest", "1.0 / (1.0 + gap.length_mm)", "gap.length_mm"),
+        ("what is said of the second structure is lost", "            *self._of_the_other(),\n", "",
+         "test_overlaps"),
+        ("HU with the lesions", "lesions=lesions,", "lesions=(),", "test_chains"),
+        ("the default's filter for every rule",
+         'return str(variant.parameters.get("size_filter", "all")) if variant else "all"',
+         'return "all"'),
+        ("what the second structure is does not matter",
+         "key = (step.target, step.measure, step.other, part_rule,",
+         'key = (step.target, step.measure, "", part_rule,', "test_findings", PROBES, "test_tools"),
+        ("the part rule is forgotten between questions",
+         "step.other, part_rule, _filter_name(variant))",
+         'step.other, "", _filter_name(variant))', PROBES),
+        ("the filter is forgotten between questions",
+         "step.other, part_rule, _filter_name(variant))", 'step.other, part_rule, "")',
+         PROBES),
+    ),
+    *_faults(
+        "core/selections.py",
+        ("the largest is the second", '"largest": 1, "second largest": 2', '"largest": 2, "second '
+         'largest": 1'),
+        ("all of the organ's parts are not needed", "    if lacking:\n        return PartsOf({},",
+         "    if len(lacking) == len(wanted):\n        return PartsOf({},"),
+        ("components outside the place are counted", "if set(asked) & set(where.parts):",
+         "if True:"),
+        ("the place is forgotten where a rank is asked", "numbers = numbers[wanted.rank - 1 : "
+         "wanted.rank]", "numbers = list(range(len(found)))[wanted.rank - 1 : wanted.rank]",
+         "test_findings", "test_tools", "test_edge_masks", "test_overlaps"),
+        ("lesions in no part are not told", "if where.nearest_mm is not None:", "if False:"),
+    ),
+    *_faults(
+        "core/conclusions.py",
+        ("the bound itself is above", 'label = "yes" if value > threshold else "no"',
+         'label = "yes" if value >= threshold else "no"'),
+        ("not rounded before the bound", "value = round(exact, work.decimals)\n    threshold",
+         "value = exact\n    threshold"),
+        ("below means at most", 'if value < band.get("below", -math.inf)',
+         'if value <= band.get("below", -math.inf)'),
+        ("up to means below", 'or value <= band.get("up_to", -math.inf)',
+         'or value < band.get("up_to", -math.inf)'),
+        ("the ratio upside down", "return above / below\n", "return below / above\n"),
+        ("a fraction for a percentage", "return 100.0 * part / whole\n", "return part / whole\n"),
+        ("the smaller for the larger", "first, second = sorted(rounded, reverse=True)[:2]",
+         "first, second = sorted(rounded)[:2]"),
+        ("a tenth of the SD itself is iso", "abs(lesion - organ) < share * sd",
+         "abs(lesion - organ) <= share * sd"),
+        ("hypo for hyper", '"hypo" if apart < 0 else "hyper"', '"hypo" if apart > 0 else "hyper"'),
+        ("three times itself is no outlier", 'times >= float(work.parameters["times"])',
+         'times > float(work.parameters["times"])'),
+        ("three lesions are too few", 'count >= work.parameters["min_count"]',
+         'count > work.parameters["min_count"]'),
+        ("half is over half", 'first > work.parameters["over"] * total',
+         'first >= work.parameters["over"] * total'),
+        ("three quarters are not enough", 'both >= work.parameters["at_least"] * total',
+         'both > work.parameters["at_least"] * total'),
+        ("all for any", "yes = all(over) if", "yes = any(over) if"),
+        ("the better grade for the worse", "min(both, key=grades.index)",
+         "max(both, key=grades.index)"),
+        ("180° is not yet encasement", "any(round(angle) >= limit", "any(round(angle) > limit"),
+        ("180° is unresectable", "max(round(sma), round(celiac)) > above",
+         "max(round(sma), round(celiac)) >= above"),
+        ("the vein encased is unresectable", "max(round(sma), round(celiac)) > above",
+         "max(round(sma), round(celiac), round(portal)) > above"),
+        ("no mask is the other kind", "best = max(known)", "best = min(known)"),
+    ),
+    *_faults(
+        "core/targets.py",
+        ("the kinds do not belong to any lesion",
+         "return Resolved(target, (*own, *narrower) if _kinds_of(target) else own)",
+         "return Resolved(target, own)"),
+        ("one part stands for the whole", "if parts and all(part in masks for part in parts):\n"
+         "        return tuple(masks[part] for part in parts)",
+         "if parts and any(part in masks for part in parts):\n"
+         "        return tuple(masks[part] for part in parts if part in masks)"),
+        ("a lesion outside its organ is not told", "return (said,) if said else ()", "return ()"),
+        ("red masks are compared", "if _placed(mask)]", "if mask]"),
+        ("two organs in one place are not told", "return tuple(filter(None, caveats))",
+         "return ()"),
+    ),
+    *_faults(
+        "core/overlaps.py",
+        ("a fifth may lie outside", "OUTSIDE_SHARE = 0.1", "OUTSIDE_SHARE = 0.2"),
+        ("a tenth may be shared", "SHARED_SHARE = 0.05", "SHARED_SHARE = 0.1"),
+        ("of the larger of two", "min(region.voxels, other.voxels)",
+         "max(region.voxels, other.voxels)"),
+        ("inside for outside", "left = difference(lesion, [body])",
+         "left = difference(lesion, [difference(lesion, [body])])"),
+    ),
+    *_faults(
+        "core/plans.py",
+        ("the organ's lesions are not left out", "return masks, ()\n    lesion =",
+         "return (), ()\n    lesion ="),
+        ("red geometry blocks nothing",
+         "reasons = dict.fromkeys(w.message for w in warnings if w.level is Level.RED)",
+         "reasons = dict.fromkeys(w.message for w in warnings if False)"),
+        ("an empty wider mask is some kind", "if not found.exact and not found.empty:",
+         "if not found.exact and found.empty:", "test_chains"),
+    ),
+    *_faults(
+        "core/rules.py",
+        ("half a unit more is allowed", "0.5 * 10.0 ** -(self.decimals",
+         "1.0 * 10.0 ** -(self.decimals"),
+        ("the tolerance is of nothing", 'self.tolerance.get("relative", 0.0) * abs(stated)', "0.0"),
+    ),
+    *_faults(
+        "core/quantities.py",
+        ("a range holds not its lower end", "        return self.low_in\n",
+         "        return not self.low_in\n"),
+        ("any option is near enough", "NEAREST_WITHIN = 0.25", "NEAREST_WITHIN = 2.5"),
+        ("units are not converted", "return here[1] / there[1]", "return 1.0"),
+        ("units are converted the wrong way", "return here[1] / there[1]",
+         "return there[1] / here[1]"),
+    ),
+]  # fmt: skip
