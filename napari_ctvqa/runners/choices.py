@@ -168,7 +168,7 @@ def _preset_choice(family: Family, preset: Preset) -> Choice:
 
 def _toy_unavailable() -> str:
     if shipped_folder() is None:
-        return "the shipped model is not in this install: install napari-ctvqa again"
+        return "this version comes without the toy model"
     missing = missing_libraries()
     if missing:
         return (
