@@ -10,7 +10,11 @@ import sys
 from pathlib import Path
 
 PYTHON = sys.executable
-PROGRAM = r"""#!{python}
+# A first line with the interpreter's path would break at a space in it; pip writes its programs
+# so, too: the shell runs the second line, Python takes it for a text.
+PROGRAM = r"""#!/bin/sh
+'''exec' "{python}" "$0" "$@"
+' '''
 import argparse, json, os, signal, subprocess, sys, time
 from pathlib import Path
 
