@@ -126,7 +126,7 @@ class App(QObject):
         self.canvas: QOpenGLWidget = self.window.centralWidget().findChild(QOpenGLWidget)
         """What the picture is drawn in."""
         viewer.canvas.background_color_override = "black"  # around a CT, in a light theme too
-        self.overlays = Overlays(viewer, self.layers, self.canvas)
+        self.overlays = Overlays(viewer, self.layers, self.canvas, begun=False)
         self.probe = ProbeStrip(viewer, self.layers, self.canvas)
         self._add_probe()
         self.toolbar = ViewBar(self)
@@ -186,6 +186,7 @@ class App(QObject):
             self._volume = volume
             if volume is not None:
                 self.canvas.repaint()
+                QTimer.singleShot(0, self.overlays.begin)
 
     def _show_banner(self) -> None:
         dock = dock_of(self.banner)

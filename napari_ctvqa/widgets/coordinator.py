@@ -166,7 +166,9 @@ class Coordinator(QObject):
         for slot in ("case", "chains", "validate"):
             self.jobs.cancel(slot)
         self.session.update(
-            case_state=CaseState.LOADING, case_message=f"Opening {request.path.name} …"
+            case_state=CaseState.LOADING,
+            case_message=f"Opening {request.path.name} …",
+            **_NO_CHAINS,  # what is asked for from now on is about what is being opened
         )
         self.jobs.start(
             "open",
@@ -178,6 +180,7 @@ class Coordinator(QObject):
     def _open_failed(self, error: BaseException) -> None:
         self.session.update(case_state=CaseState.FAILED, case_message=str(error))
         self._show_problem(error)
+        self._compute_chains()  # what was open before is still there
 
     def _show_opened(self, request: OpenRequest, item: object) -> None:
         if isinstance(item, ScoredRun):

@@ -62,10 +62,16 @@ class Overlays(QObject):
         Observed; nothing of them is changed but the canvas overlays.
     canvas
         The Qt widget that the picture is drawn on.
+    begun
+        False leaves letters and scale bar away until ``begin``: the first time, making ready to
+        draw text takes longer than drawing the CT (software OpenGL), which need not wait for it.
     """
 
-    def __init__(self, viewer: napari.Viewer, layers: CaseLayers, canvas: QWidget) -> None:
+    def __init__(
+        self, viewer: napari.Viewer, layers: CaseLayers, canvas: QWidget, *, begun: bool = True
+    ) -> None:
         super().__init__(canvas)
+        self._begun = begun
         self.viewer, self.layers = viewer, layers
         self.letters: EdgeLetters = NO_LETTERS
         self.view = NotesView(canvas)
@@ -117,6 +123,12 @@ class Overlays(QObject):
         self.view.setParent(None)
         self.view.deleteLater()
 
+    def begin(self) -> None:
+        """Draw letters and scale bar from now on."""
+        if not self._begun:
+            self._begun = True
+            self._update_markers()
+
     def refresh(self) -> None:
         """Bring everything up to date now, the legend included."""
         self._watch_layer()
@@ -151,7 +163,7 @@ class Overlays(QObject):
 
     def _update_markers(self) -> None:
         layer, grid = self.layers.layer("CT"), self.layers.grid
-        drawn = layer is not None and layer.visible and grid is not None
+        drawn = self._begun and layer is not None and layer.visible and grid is not None
         self.letters = (
             edge_letters(self.viewer, layer, grid)
             if drawn and self._trusted and grid is not None

@@ -68,6 +68,21 @@ def press(app, key, modifier=Qt.KeyboardModifier.NoModifier):
     settle(app)
 
 
+def test_the_demo_opens_anew_as_it_was_at_first(app):
+    before = app.session.focus
+    app.session.wishes.step_question.emit(3)
+    settle(app)
+    app.session.wishes.open_demo.emit()
+    settle(app)
+    assert app.session.question.id == demo.FIRST_QUESTION
+    assert app.session.focus == before
+
+
+def test_letters_are_there_once_the_first_picture_is(app):
+    assert (app.overlays.letters.left, app.overlays.letters.right) == ("R", "L")
+    assert app.viewer.canvas.overlays.scale_bar.visible
+
+
 def test_the_demo_opens_on_a_failure_and_its_first_wrong_step(app):
     session = app.session
     assert session.case_state is CaseState.READY

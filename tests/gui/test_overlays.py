@@ -67,6 +67,17 @@ def test_markers_of_the_three_planes(session, layers, overlays):
         assert letters(overlays) == expected, plane
 
 
+def test_letters_and_scale_bar_may_come_after_the_first_picture(viewer, session, layers, canvas):
+    made = Overlays(viewer, layers, canvas, begun=False)
+    session.update(case=phantom_case())
+    assert letters(made) == ("", "", "", "")
+    assert not viewer.canvas.overlays.scale_bar.visible
+    made.begin()
+    assert letters(made) == HANGING["axial"]
+    assert viewer.canvas.overlays.scale_bar.visible
+    made.close()
+
+
 def test_markers_follow_every_flip_at_once(viewer, session, layers, overlays):
     session.update(case=phantom_case())
     for plane, (left, right, top, bottom) in HANGING.items():
