@@ -227,14 +227,17 @@ class App(QObject):
         QTimer.singleShot(0, self._hide_stray_tab_bars)
 
     def _hide_stray_tab_bars(self) -> None:
-        """Hide tab bars that lie beside none of their docks.
+        """Hide tab bars that lie beside none of their docks, or have none.
 
         Arranged before it is shown, the window keeps one of each earlier layout and draws it over
         whatever lies there.
         """
         docks = {title: dock_of(panel) for title, panel in self.panels.items()}
         for bar in self.window.findChildren(QTabBar):
-            if bar.parent() is not self.window or not bar.isVisible() or not bar.count():
+            if bar.parent() is not self.window or not bar.isVisible():
+                continue
+            if not bar.count():
+                bar.hide()
                 continue
             titles = [bar.tabText(n) for n in range(bar.count())]
             own = [docks[title] for title in titles if docks.get(title) is not None]
