@@ -137,6 +137,8 @@ def report(parts: dict[str, np.ndarray], asker: Asker) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=15.0, help="of each part")
+    parser.add_argument("--model", default="toy", help="a preset, as `napari-ctvqa models` lists")
+    parser.add_argument("--folder", default="", help="the model's folder; else the shipped one")
     parser.add_argument("--python", default="", help="the Python that has torch")
     args = parser.parse_args()
     if not os.environ.get("DISPLAY"):
@@ -155,7 +157,8 @@ def run(args: argparse.Namespace) -> int:
     import napari
 
     from napari_ctvqa import demo
-    from napari_ctvqa.runners.choices import toy_answerer
+    from napari_ctvqa.core.errors import CtvqaError
+    from napari_ctvqa.runners.choices import Wanted, answerer_for
     from napari_ctvqa.widgets.app import app_for, dock_of
 
     viewer = napari.Viewer(show=True)
@@ -165,7 +168,12 @@ def run(args: argparse.Namespace) -> int:
     settle(app)
     dock_of(app.panels["Model"]).raise_()
     settle(app)
-    asker = Asker(app, toy_answerer(interpreter=args.python))
+    try:
+        wanted = Wanted(args.model, folder=args.folder, python=args.python)
+        asker = Asker(app, answerer_for(wanted, app.coordinator.opened))
+    except CtvqaError as error:
+        print(f"nothing was measured: {error}", flush=True)
+        os._exit(2)
     parts = {"at rest": measure(app, args.seconds, drawing=False, asker=None)}
     parts["model loads, generates, streams"] = measure(
         app, args.seconds, drawing=False, asker=asker

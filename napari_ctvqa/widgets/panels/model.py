@@ -58,7 +58,6 @@ class ModelPanel(QWidget):
         super().__init__()
         self._session = session
         self._of: tuple[str, str, float] | None = None
-        self._text_shown = 0
         self._cancelled_at: float | None = None
         Styling(self)
         self._nothing = Label(NOTHING, role="muted")
