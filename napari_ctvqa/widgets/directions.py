@@ -6,10 +6,11 @@ leads in the CT's voxels, as they are drawn at this moment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from napari_ctvqa.core.plane_pictures import NO_LETTERS, EdgeLetters
 
 if TYPE_CHECKING:
     import napari
@@ -18,19 +19,6 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.geometry import Grid
 
 Vector = "npt.NDArray[np.float64]"
-
-
-@dataclass(frozen=True)
-class EdgeLetters:
-    """What the four edges of the picture point to; empty where nothing may be said."""
-
-    left: str = ""
-    right: str = ""
-    top: str = ""
-    bottom: str = ""
-
-
-NO_LETTERS = EdgeLetters()
 
 
 def edge_letters(viewer: napari.Viewer, layer: Any, grid: Grid) -> EdgeLetters:

@@ -16,10 +16,12 @@ import numpy as np
 import pandas as pd
 from napari.layers import Image, Labels, Shapes
 from napari.utils.colormaps import DirectLabelColormap
+from psygnal import Signal
 
 from napari_ctvqa.core.colours import Look
+from napari_ctvqa.core.label_styles import StyledLabels
+from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet
 from napari_ctvqa.core.windows import SLIDER_RANGE_HU
-from napari_ctvqa.widgets.label_styles import StyledLabels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import BoxZYX, Region
     from napari_ctvqa.core.colours import RGB
+    from napari_ctvqa.core.geometry import Grid
 
 CT = "CT"
 FOCUS = "focus"
@@ -68,6 +71,11 @@ class LayerStack:
     who deletes one all the same gets it back with the next thing drawn in it.
     """
 
+    window_changed = Signal()
+    """The CT is drawn in another window, whoever chose it."""
+    looks_changed = Signal()
+    """A layer was shown, hidden, or given another opacity, by us or by hand."""
+
     def __init__(self, viewer: napari.Viewer) -> None:
         self.viewer = viewer
         self._layers: dict[str, Any] = {}
@@ -75,12 +83,22 @@ class LayerStack:
         self._opacity: dict[str, float] = {}
         self._hole: Region | None = None
         self._frame: Any = None
+        self._sheets: dict[str, Sheet] = {}
         self._spacing_mm: Spacing = (1.0, 1.0, 1.0)
         viewer.layers.events.removed.connect(self._on_removed)
 
     def close(self) -> None:
         """Let go of the viewer; the layers stay in it."""
         self.viewer.layers.events.removed.disconnect(self._on_removed)
+        for name in [*self._layers]:
+            self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
+        events = self._layers.pop(name).events
+        for event in (events.visible, events.opacity):
+            event.disconnect(self._on_look_changed)
+        if name == CT:
+            events.contrast_limits.disconnect(self._on_window_changed)
 
     def get(self, name: str) -> Any:
         """Return our layer of that name in ``STACK``, whatever the user calls it now, or None."""
@@ -228,6 +246,26 @@ class LayerStack:
             return None
         return layer.data
 
+    def scene(self, grid: Grid) -> PlaneScene | None:
+        """Return what a plane of the CT's ``grid`` shows now; None while the CT is not shown."""
+        ct = self._layers.get(CT)
+        if ct is None or not ct.visible:
+            return None
+        sheets = [self._sheet(name) for name in STACK[1:]]
+        lo, hi = ct.contrast_limits
+        return PlaneScene(ct.data, grid, (lo, hi), tuple(s for s in sheets if s is not None))
+
+    def _sheet(self, name: str) -> Sheet | None:
+        labels = self.drawn(name)
+        if labels is None:
+            self._sheets.pop(name, None)
+            return None
+        opacity = float(self._layers[name].opacity)
+        kept = self._sheets.get(name)
+        if kept is None or kept.labels is not labels or kept.opacity != opacity:
+            kept = self._sheets[name] = Sheet(name, labels, opacity)
+        return kept
+
     # ------------------------------------------------------------- appearance
 
     def step_back(self, hole: Region | None) -> None:
@@ -283,10 +321,21 @@ class LayerStack:
         self.viewer.layers.insert(index, layer)
         self._layers[name] = layer
         self._visible.pop(name, None)
+        for event in (layer.events.visible, layer.events.opacity):
+            event.connect(self._on_look_changed)
+        if name == CT:
+            layer.events.contrast_limits.connect(self._on_window_changed)
+
+    def _on_look_changed(self) -> None:
+        self.looks_changed.emit()
+
+    def _on_window_changed(self) -> None:
+        self.window_changed.emit()
 
     def _on_removed(self, event: Any) -> None:
         for name in [n for n, layer in self._layers.items() if layer is event.value]:
-            del self._layers[name]
+            self._let_go(name)
+            self._sheets.pop(name, None)
             self._opacity.pop(name, None)
         if self._frame is event.value:
             self._frame = None

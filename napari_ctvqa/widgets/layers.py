@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Volume
     from napari_ctvqa.core.colours import RGB, Look
     from napari_ctvqa.core.geometry import Grid
+    from napari_ctvqa.core.label_styles import StyledLabels
+    from napari_ctvqa.core.plane_pictures import PlaneScene
     from napari_ctvqa.core.session import Session
-    from napari_ctvqa.widgets.label_styles import StyledLabels
     from napari_ctvqa.widgets.layer_stack import Spacing
 
 _ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
@@ -80,6 +81,10 @@ class CaseLayers:
 
     changed = Signal()
     """Another case, other masks, another focus, or masks shown or hidden."""
+    window_changed = Signal()
+    """The CT is drawn in another window (a preset, a drag, napari's slider)."""
+    looks_changed = Signal()
+    """A layer was shown, hidden or given another opacity, also by hand."""
 
     def __init__(
         self, viewer: napari.Viewer, session: Session, *, preset_file: Path | None = None
@@ -105,6 +110,8 @@ class CaseLayers:
             (session.focus_changed, self._on_focus_changed),
             (viewer.dims.events.order, self._on_order_changed),
             (viewer.canvas.events.size, self._on_canvas_resized),
+            (self.stack.window_changed, self.window_changed.emit),
+            (self.stack.looks_changed, self.looks_changed.emit),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -202,6 +209,13 @@ class CaseLayers:
         # Whoever zoomed or moved the picture keeps what they see; a fitted one stays fitted.
         if self._fitted is not None and np.allclose(self._fitted, self._camera_state()):
             self.fit()
+
+    def scene(self) -> PlaneScene | None:
+        """Return what every plane shows now, for ``core.plane_pictures``; None without a CT.
+
+        Asked for anew after ``changed``, ``window_changed`` and ``looks_changed``.
+        """
+        return None if self.grid is None else self.stack.scene(self.grid)
 
     # ----------------------------------------------------------------- window
 

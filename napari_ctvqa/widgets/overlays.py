@@ -16,6 +16,7 @@ from qtpy.QtOpenGLWidgets import QOpenGLWidget
 
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.names import label
+from napari_ctvqa.core.plane_pictures import NO_LETTERS, EdgeLetters
 from napari_ctvqa.core.view_text import (
     PLANES,
     file_slice_text,
@@ -26,7 +27,7 @@ from napari_ctvqa.core.view_text import (
 )
 from napari_ctvqa.core.windows import width_level
 from napari_ctvqa.evidence.chains import wanted_structures
-from napari_ctvqa.widgets.directions import NO_LETTERS, EdgeLetters, edge_letters
+from napari_ctvqa.widgets.directions import edge_letters
 from napari_ctvqa.widgets.notes_view import LegendRow, Notes, NotesView
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ import pytest
 
 from napari_ctvqa.core.cases import Region
 from napari_ctvqa.core.colours import RGB, Look
-from napari_ctvqa.widgets.label_styles import StyledLabels, outline, styled_plane
+from napari_ctvqa.core.label_styles import StyledLabels, outline, styled_plane
 
 SOLID = Look("solid", 1.0, "plain", 0.2)
 WHITE = RGB(255, 255, 255)
