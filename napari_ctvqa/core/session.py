@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Prediction, Question, Run, Score
 
 
+WINDOW_REGION = "window_region"
+"""The tool that takes the window from a rectangle."""
+
+
 class CaseState(StrEnum):
     """How far the current case is."""
 
@@ -136,6 +140,8 @@ class Wishes:
     """Let the tools of the live kit work on a program's masks where there is no file."""
     preset = Signal(str)
     """Window preset by name."""
+    tool = Signal(str)
+    """What dragging in the picture does: ``WINDOW_REGION`` or a kind of drawing, empty for none."""
     toggle_overlays = Signal()
 
 
@@ -168,6 +174,8 @@ class Session:
     """``validation``, ``absent_means_none``."""
     segmenting_changed = Signal()
     """``segmenting``, ``use_segmented``."""
+    tool_changed = Signal()
+    """``tool``."""
     problem_changed = Signal()
     """``problem``: shown once by ``widgets/problems.py``."""
 
@@ -215,6 +223,8 @@ class Session:
         self.segmenting = Segmenting()
         self.use_segmented = False
         """Off, a structure without a file has no mask; on, in runs, a program's."""
+        self.tool = ""
+        """What dragging in the picture does; empty: what napari does."""
         self.problem: CtvqaError | None = None
 
     def update(self, **state: Any) -> None:
@@ -285,5 +295,6 @@ _ANNOUNCES = {
     "absent_means_none": "validation_changed",
     "segmenting": "segmenting_changed",
     "use_segmented": "segmenting_changed",
+    "tool": "tool_changed",
     "problem": "problem_changed",
 }

@@ -10,7 +10,6 @@ from qtpy.QtCore import QObject, QSize, Qt, QTimer
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import (
     QApplication,
-    QComboBox,
     QDockWidget,
     QFileDialog,
     QLabel,
@@ -42,8 +41,10 @@ from napari_ctvqa.widgets.panels import (
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.runs import THIS_QUESTION
-from napari_ctvqa.widgets.shortcuts import Binding, HelpSheet, Shortcuts
+from napari_ctvqa.widgets.shortcuts import HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
+from napari_ctvqa.widgets.view_tools import ViewTools
+from napari_ctvqa.widgets.window_menu import PresetBox, WindowMenu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,18 +128,15 @@ class App(QObject):
         """What the picture is drawn in."""
         viewer.canvas.background_color_override = "black"  # around a CT, in a light theme too
         self.overlays = Overlays(viewer, self.layers, self.canvas, begun=False)
+        self.tools = ViewTools(viewer, self.layers, self.canvas, self.session)
         self.probe = ProbeStrip(viewer, self.layers, self.canvas)
         self._add_probe()
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
         self._volume: Volume | None = None
         self.session.case_changed.connect(self._paint_volume)
-        self.shortcuts = Shortcuts(self.window, self._actions())
-        for preset in self.layers.presets.presets:
-            if preset.key:
-                self.shortcuts.add(
-                    (preset.key,), partial(self.session.wishes.preset.emit, preset.name)
-                )
+        self.shortcuts = Shortcuts(self.window, {**self._actions(), **self.tools.actions()})
+        self.tools.bind(self.shortcuts)
         if self.layers.presets.problems:
             self.session.update(
                 problem=CtvqaError(
@@ -340,18 +338,14 @@ class App(QObject):
 
     def show_help(self) -> None:
         """Show all keys."""
-        windows = tuple(
-            Binding("preset", (p.key,), f"Window {p.name}: W {p.width:g} L {p.level:g}")
-            for p in self.layers.presets.presets
-            if p.key
-        )
-        HelpSheet(windows, self.window).open()
+        HelpSheet(self.tools.preset_bindings(), self.window).open()
 
     def close(self) -> None:
         """Stop all work; called when the window goes."""
         self.stop_playing()
         self.coordinator.close()
         self.probe.close_probe()
+        self.tools.close()
         self.overlays.close()
         self.layers.close()
 
@@ -368,14 +362,8 @@ class ViewBar(QToolBar):
         for plane in PLANES:
             self.addAction(plane.capitalize(), partial(app.layers.set_plane, plane))
         self.addSeparator()
-        self._window = QComboBox()
-        self._window.setAccessibleName("Window preset")
-        for preset in app.layers.presets.presets:
-            key = f"[{preset.key}] " if preset.key else ""
-            text = f"{key}{preset.name}  W {preset.width:g} L {preset.level:g}"
-            self._window.addItem(text, preset.name)
-        self._window.activated.connect(self._choose_window)
-        self.addWidget(self._window)
+        self.addWidget(PresetBox(app.session, app.tools.windowing))
+        self.addWidget(WindowMenu(app.session, app.tools.windowing, app.tools.edit_presets))
         self.addAction("Overlays", app.session.wishes.toggle_overlays.emit)
         self.addAction("Layers", app._toggle_napari_docks)
         self.addAction("Keys (F1)", app.show_help)
@@ -391,9 +379,6 @@ class ViewBar(QToolBar):
         self.addWidget(note)
         app.session.case_changed.connect(self._show_light)
         self._show_light()
-
-    def _choose_window(self, index: int) -> None:
-        self._session.wishes.preset.emit(self._window.itemData(index))
 
     def _show_light(self) -> None:
         case = self._session.case

@@ -103,7 +103,6 @@ class Coordinator(QObject):
             (wishes.cancel_segment, self.segmenter.cancel),
             (wishes.use_segmented, self.segmenter.use),
             (session.case_changed, self.segmenter.look),
-            (wishes.preset, layers.apply_preset),
             (wishes.toggle_overlays, layers.toggle_overlays),
             (wishes.show_picture, layers.show_picture),
             (session.runs_changed, self._compute_chains),

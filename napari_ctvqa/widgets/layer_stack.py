@@ -131,13 +131,13 @@ class LayerStack:
         self.set_window(*window)
 
     def set_window(self, lo: float, hi: float) -> None:
-        """Show HU from ``lo`` black to ``hi`` white."""
+        """Show HU from ``lo`` black to ``hi`` white; the slider's range only ever grows."""
         layer = self._layers.get(CT)
         if layer is not None:
+            (low, high), (was_low, was_high) = SLIDER_RANGE_HU, layer.contrast_limits_range
             layer.contrast_limits = (lo, hi)
             # napari narrows the slider to the limits; no wider window could be drawn from there.
-            low, high = SLIDER_RANGE_HU
-            layer.contrast_limits_range = (min(lo, low), max(hi, high))
+            layer.contrast_limits_range = (min(lo, low, was_low), max(hi, high, was_high))
 
     @_uncollected()
     def draw_labels(

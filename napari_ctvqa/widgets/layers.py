@@ -19,7 +19,7 @@ from napari_ctvqa.core.colours import (
 )
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.core.view_text import PLANES
-from napari_ctvqa.core.windows import DEFAULT_PRESET, preset_table
+from napari_ctvqa.core.windows import preset_table
 from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.widgets.layer_stack import CT, FOCUS, LayerStack
 
@@ -93,7 +93,7 @@ class CaseLayers:
         self.session = session
         self.stack = LayerStack(viewer)
         self.presets = preset_table(preset_file or config_folder() / "window_presets.json")
-        self.preset_name = DEFAULT_PRESET
+        self.preset_name = self.presets.default.name
         self.colours: Mapping[str, RGB] = {}
         """The colour of every structure of the case that is drawn."""
         self.focused: Mask | None = None

@@ -100,6 +100,7 @@ class Shortcuts(QObject):
     def __init__(self, window: QWidget, actions: Mapping[str, Callable[[], None]]) -> None:
         super().__init__(window)
         self._shortcuts: list[tuple[str, QShortcut]] = []
+        self._groups: dict[str, list[QShortcut]] = {}
         self._window = window
         for binding in bindings():
             if binding.action in actions:
@@ -110,13 +111,26 @@ class Shortcuts(QObject):
     def _bind(self, binding: Binding, act: Callable[[], None]) -> None:
         self.add(binding.keys, act)
 
-    def add(self, keys: tuple[str, ...], act: Callable[[], None]) -> None:
+    def add(self, keys: tuple[str, ...], act: Callable[[], None]) -> list[QShortcut]:
         """Add keys for one action."""
+        made = []
         for key in keys:
             shortcut = QShortcut(QKeySequence(key), self._window)
             shortcut.setContext(Qt.ShortcutContext.WindowShortcut)
             shortcut.activated.connect(act)
             self._shortcuts.append((key, shortcut))
+            made.append(shortcut)
+        self._focus_changed(None, QApplication.focusWidget())
+        return made
+
+    def replace(self, group: str, actions: Mapping[str, Callable[[], None]]) -> None:
+        """Put other keys in the place of those that were given for this group before."""
+        former = self._groups.pop(group, [])
+        self._shortcuts = [(key, own) for key, own in self._shortcuts if own not in former]
+        for shortcut in former:
+            shortcut.setEnabled(False)
+            shortcut.deleteLater()
+        self._groups[group] = [own for key, act in actions.items() for own in self.add((key,), act)]
 
     def _focus_changed(self, _old: QWidget | None, new: QWidget | None) -> None:
         typing = _is_typing(new)

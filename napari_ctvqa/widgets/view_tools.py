@@ -1,0 +1,157 @@
+"""ViewTools: what the pointer and the keys do in the picture: the window, and undo."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeySequence
+
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.session import WINDOW_REGION
+from napari_ctvqa.core.undo import UndoStack
+from napari_ctvqa.widgets.preset_editor import PresetEditor
+from napari_ctvqa.widgets.shortcuts import Binding, bindings
+from napari_ctvqa.widgets.surface import NapariSurface
+from napari_ctvqa.widgets.window_tools import WindowDrag, WindowRegion
+from napari_ctvqa.widgets.windowing import Windowing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import napari
+    from qtpy.QtWidgets import QWidget
+
+    from napari_ctvqa.core.session import Session
+    from napari_ctvqa.widgets.layers import CaseLayers
+    from napari_ctvqa.widgets.shortcuts import Shortcuts
+    from napari_ctvqa.widgets.surface import Surface
+
+_PRESET_KEYS = "presets"
+
+
+class ViewTools:
+    """The tools of one window, on napari's canvas and on every surface that is added.
+
+    Parameters
+    ----------
+    viewer, layers, canvas
+        The picture of the viewer, as its first surface.
+    session
+        Its ``tool`` is set here, its wishes about window and tool are fulfilled here.
+    """
+
+    def __init__(
+        self, viewer: napari.Viewer, layers: CaseLayers, canvas: QWidget, session: Session
+    ) -> None:
+        self.session, self.layers, self._canvas = session, layers, canvas
+        self.undo_stack = UndoStack()
+        self.windowing = Windowing(session, layers, self.undo_stack)
+        self._tools: list[Any] = []
+        self._surfaces: list[Surface] = []
+        self._shortcuts: Shortcuts | None = None
+        self._napari = NapariSurface(viewer, layers, canvas)
+        self.add_surface(self._napari)
+        self._connections: list[tuple[Any, Callable[..., None]]] = [
+            (session.wishes.tool, self.take_tool),
+            (session.wishes.preset, self.windowing.choose_preset),
+            (session.tool_changed, self._show_tool),
+            (self.windowing.presets_changed, self._bind_presets),
+        ]
+        for signal, slot in self._connections:
+            signal.connect(slot)
+
+    def close(self) -> None:
+        """Let go of session, layers and canvases."""
+        for signal, slot in self._connections:
+            signal.disconnect(slot)
+        self._connections.clear()
+        for tool in self._tools:
+            tool.close()
+        self._tools.clear()
+        self.windowing.close()
+        self._napari.close()
+
+    def add_surface(self, surface: Surface) -> None:
+        """Let the tools work on another canvas, too."""
+        self._surfaces.append(surface)
+        self._tools += [
+            WindowDrag(surface, self.windowing),
+            WindowRegion(surface, self.windowing, self.session),
+        ]
+
+    def take_tool(self, name: str) -> None:
+        """Take a tool; the one that is in the hand already is put down."""
+        self.session.update(tool="" if name == self.session.tool else name)
+
+    def _show_tool(self) -> None:
+        """Let the pointer say that dragging draws."""
+        for surface in self._surfaces:
+            if self.session.tool:
+                surface.widget.setCursor(Qt.CursorShape.CrossCursor)
+            else:
+                surface.widget.unsetCursor()
+
+    # ------------------------------------------------------------------- keys
+
+    def actions(self) -> dict[str, Callable[[], None]]:
+        """Return what the keys of ``resources/keys.json`` do here."""
+        take = self.session.wishes.tool.emit
+        return {
+            "undo": self.undo,
+            "redo": self.redo,
+            "leave_tool": partial(take, ""),
+            "window_reset": self.windowing.back_to_preset,
+            "window_region": partial(take, WINDOW_REGION),
+            "window_per_case": self._toggle_per_case,
+            "edit_presets": self.edit_presets,
+        }
+
+    def bind(self, shortcuts: Shortcuts) -> None:
+        """Give the presets' keys to the window, now and whenever the table changes."""
+        self._shortcuts = shortcuts
+        self._bind_presets()
+
+    def _bind_presets(self) -> None:
+        if self._shortcuts is not None:
+            wish = self.session.wishes.preset.emit
+            presets = self.layers.presets.presets
+            actions = {p.key: partial(wish, p.name) for p in presets if p.key}
+            self._shortcuts.replace(_PRESET_KEYS, actions)
+
+    def preset_bindings(self) -> tuple[Binding, ...]:
+        """Return the presets' keys, for the list of keys."""
+        return tuple(
+            Binding("preset", (p.key,), f"Window {p.name}: W {p.width:g} L {p.level:g}")
+            for p in self.layers.presets.presets
+            if p.key
+        )
+
+    def undo(self) -> None:
+        """Take the last step back."""
+        self._step(self.undo_stack.undo)
+
+    def redo(self) -> None:
+        """Do again what was taken back last."""
+        self._step(self.undo_stack.redo)
+
+    def _step(self, step: Callable[[], str]) -> None:
+        try:
+            step()
+        except CtvqaError as error:
+            self.session.update(problem=error)
+
+    def _toggle_per_case(self) -> None:
+        self.windowing.keep_per_case(not self.windowing.per_case)
+
+    def edit_presets(self) -> None:
+        """Open the table of presets."""
+        taken = {
+            QKeySequence(key).toString().upper(): binding.title
+            for binding in bindings()
+            for key in binding.keys
+        }
+        presets = self.layers.presets.presets
+        change = self.windowing.change_presets
+        PresetEditor(presets, taken, change, self._canvas.window()).open()
