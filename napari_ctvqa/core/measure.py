@@ -149,7 +149,11 @@ def hu_statistics(region: Region, volume: Volume) -> HuStatistics:
     is the population's (divided by n). On a grid that is not the CT's, the CT is interpolated at
     the region's voxel centres.
     """
-    found = hu_values(region, volume)
+    return statistics_of(hu_values(region, volume))
+
+
+def statistics_of(found: HuValues) -> HuStatistics:
+    """Return mean and SD (population) of the HU that may be measured on."""
     values = found.values
     if not values.size:
         return HuStatistics(0, None, None, found.problem, found.caveats)

@@ -15,6 +15,7 @@ import numpy as np
 from psygnal import Signal
 
 from napari_ctvqa.core.checks import Validation
+from napari_ctvqa.core.measuring import PROBE_RADIUS_MM
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.segmenting import Segmenting
 
@@ -142,6 +143,8 @@ class Wishes:
     """Window preset by name."""
     tool = Signal(str)
     """What dragging in the picture does: ``WINDOW_REGION`` or a kind of drawing, empty for none."""
+    probe_radius = Signal(float)
+    """Radius in mm of the circle under the pointer that HU are averaged in."""
     toggle_overlays = Signal()
 
 
@@ -176,6 +179,8 @@ class Session:
     """``segmenting``, ``use_segmented``."""
     tool_changed = Signal()
     """``tool``."""
+    probe_changed = Signal()
+    """``probe_radius_mm``."""
     problem_changed = Signal()
     """``problem``: shown once by ``widgets/problems.py``."""
 
@@ -225,6 +230,7 @@ class Session:
         """Off, a structure without a file has no mask; on, in runs, a program's."""
         self.tool = ""
         """What dragging in the picture does; empty: what napari does."""
+        self.probe_radius_mm = PROBE_RADIUS_MM
         self.problem: CtvqaError | None = None
 
     def update(self, **state: Any) -> None:
@@ -296,5 +302,6 @@ _ANNOUNCES = {
     "segmenting": "segmenting_changed",
     "use_segmented": "segmenting_changed",
     "tool": "tool_changed",
+    "probe_radius_mm": "probe_changed",
     "problem": "problem_changed",
 }

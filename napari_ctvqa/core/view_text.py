@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from napari_ctvqa.core.geometry import OBLIQUE_DEG
+from napari_ctvqa.core.measuring import NO_VOXELS, PROBE_RADIUS_MM, circle_statistics
 from napari_ctvqa.core.names import label
 
 if TYPE_CHECKING:
@@ -76,16 +77,25 @@ def structures_at(masks: Iterable[Mask], index_zyx: Voxel) -> list[Mask]:
     return [mask for mask in masks if _holds(mask, index_zyx)]
 
 
+PROBE_FIELDS = ("HU", "mean", "labels", "voxel", "file", "LPS", "RAS")
+
+
 def probe_fields(
-    case: Case | None, index_zyx: npt.ArrayLike | None, extra: Iterable[Mask] = ()
+    case: Case | None,
+    index_zyx: npt.ArrayLike | None,
+    extra: Iterable[Mask] = (),
+    *,
+    plane: int = 0,
+    radius_mm: float = PROBE_RADIUS_MM,
 ) -> dict[str, str]:
-    """Return what lies under the pointer: HU, labels, voxel, file voxel, LPS mm, RAS mm.
+    """Return what lies under the pointer: HU, mean HU, labels, voxel, file voxel, LPS mm, RAS mm.
 
     ``index_zyx`` is a fractional index on the display grid. Outside the picture, or without a
     case, every field is an em dash; where the geometry is not trusted the two positions are.
-    A sheared volume is looked up in the file's own voxels, not in the resampled picture.
+    A sheared volume is looked up in the file's own voxels, not in the resampled picture. The mean
+    is that of the voxels of the slice along ``plane`` whose centre lies within the radius.
     """
-    fields = dict.fromkeys(("HU", "labels", "voxel", "file", "LPS", "RAS"), NOTHING)
+    fields = dict.fromkeys(PROBE_FIELDS, NOTHING)
     if case is None or index_zyx is None:
         return fields
     shown, point = case.volume.display_grid, np.asarray(index_zyx, dtype=np.float64)
@@ -96,6 +106,7 @@ def probe_fields(
     if case.report.side_trusted:
         fields["RAS"] = _mm(ras_mm)
         fields["LPS"] = _mm(ras_mm * (-1, -1, 1))
+    fields["mean"] = circle_text(case, plane, point, radius_mm)
     masks = structures_at((*case.masks.values(), *extra), voxel)
     fields["labels"] = ", ".join(f"{label(m.structure)} ({m.source})" for m in masks) or NOTHING
     z, y, x = voxel
@@ -108,6 +119,24 @@ def probe_fields(
         i, j, k = (int(part) for part in grid.file_index_ijk(own))
         fields["file"] = f"i {i} j {j} k {k}"
     return fields
+
+
+def circle_text(
+    case: Case, plane: int, index_zyx: npt.NDArray[np.float64], radius_mm: float
+) -> str:
+    """Return ``"45.2 ± 12.1 (r 3 mm, 21 voxels)"`` of the circle around a point of a slice.
+
+    Mean and SD (population) of HU. Where the geometry is not trusted the radius in mm is left
+    out; where HU cannot be measured there is an em dash.
+    """
+    found = circle_statistics(case.volume, plane, index_zyx, radius_mm)
+    radius = f"r {radius_mm:g} mm" if case.report.side_trusted else ""
+    if found.mean_hu is None or found.sd_hu is None:
+        said = NO_VOXELS if found.problem == NO_VOXELS else NOTHING
+        return f"{said} ({radius})" if said == NO_VOXELS and radius else said
+    count = f"{found.voxels} voxel{'' if found.voxels == 1 else 's'}"
+    beside = ", ".join(part for part in (radius, count) if part)
+    return f"{_tenth(found.mean_hu)} ± {_tenth(found.sd_hu)} ({beside})"
 
 
 def _holds(mask: Mask, index_zyx: Voxel) -> bool:
@@ -129,5 +158,9 @@ def _inside(voxel: Voxel, shape_zyx: tuple[int, int, int]) -> bool:
 
 
 def _mm(point: npt.NDArray[np.float64]) -> str:
+    return " ".join(_tenth(float(part)) for part in point)
+
+
+def _tenth(value: float) -> str:
     # Adding 0.0 turns a negative zero into a zero: "-0.0" would look like a side.
-    return " ".join(f"{round(float(part), 1) + 0.0:.1f}" for part in point)
+    return f"{round(value, 1) + 0.0:.1f}"

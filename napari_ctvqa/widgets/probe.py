@@ -9,7 +9,7 @@ import numpy as np
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QLabel, QSizePolicy
 
-from napari_ctvqa.core.view_text import NOTHING, probe_fields
+from napari_ctvqa.core.view_text import NOTHING, PLANES, probe_fields
 from napari_ctvqa.widgets.directions import canvas_to_world
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CAPTIONS = {
     "HU": ("HU ", ""),
+    "mean": ("mean ", ""),
     "labels": ("", ""),
     "voxel": ("shown ", " (from 1)"),
     "file": ("file ", " (from 0)"),
@@ -30,12 +31,14 @@ _CAPTIONS = {
     "RAS": ("RAS ", " mm"),
 }
 _ROWS: Mapping[int, tuple[tuple[str, ...], ...]] = {
-    1: (("HU", "voxel", "file", "LPS", "RAS", "labels"),),
-    2: (("HU", "labels"), ("voxel", "file", "LPS", "RAS")),
-    3: (("HU", "labels"), ("voxel", "file"), ("LPS", "RAS")),
+    1: (("HU", "mean", "voxel", "file", "LPS", "RAS", "labels"),),
+    2: (("HU", "mean", "labels"), ("voxel", "file", "LPS", "RAS")),
+    3: (("HU", "mean", "labels"), ("voxel", "file"), ("LPS", "RAS")),
+    4: (("HU", "mean"), ("labels",), ("voxel", "file"), ("LPS", "RAS")),
 }
 _WIDEST = {
     "HU": "-1024",
+    "mean": "-100.0 ± 100.0 (r 3 mm, 99 voxels)",
     "labels": "left kidney (reference)",
     "voxel": "z 512 y 512 x 512",
     "file": "i 511 j 511 k 511",
@@ -46,7 +49,7 @@ _WIDEST = {
 
 
 def probe_rows(fields: Mapping[str, str], rows: int) -> list[str]:
-    """Return the strip's text in 1, 2 or 3 rows; names stand last or alone: they have no limit."""
+    """Return the strip's text in 1 to 4 rows; names stand last or alone: they have no limit."""
     return ["   ".join(_captioned(name, fields[name]) for name in names) for names in _ROWS[rows]]
 
 
@@ -56,9 +59,9 @@ def _captioned(name: str, text: str) -> str:
 
 
 class ProbeStrip(QLabel):
-    """Under the picture: HU, names of all masks, voxel, file voxel, LPS and RAS mm.
+    """Under the picture: HU, their mean in a circle, names of all masks, voxel, file voxel, mm.
 
-    In one row where there is room for it, else in two or three; the height changes with the width
+    In one row where there is room for it, else in two to four; the height changes with the width
     alone, never with what is shown.
 
     Parameters
@@ -88,6 +91,7 @@ class ProbeStrip(QLabel):
             (camera.events.center, self.refresh),
             (camera.events.orientation, self.refresh),
             (layers.changed, self.refresh),
+            (layers.session.probe_changed, self.refresh),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -114,7 +118,13 @@ class ProbeStrip(QLabel):
 
     def refresh(self) -> None:
         """Look again at what is under the pointer: it may rest while the picture moves."""
-        fields = probe_fields(self.layers.case, self._index_zyx(), self.layers.extra_masks)
+        fields = probe_fields(
+            self.layers.case,
+            self._index_zyx(),
+            self.layers.extra_masks,
+            plane=PLANES.index(self.layers.plane),
+            radius_mm=self.layers.session.probe_radius_mm,
+        )
         metrics, room = self.fontMetrics(), self._room_px()
         self.setText(
             "\n".join(
@@ -130,10 +140,10 @@ class ProbeStrip(QLabel):
         self._rows = next(
             (
                 rows
-                for rows in (1, 2)
+                for rows in (1, 2, 3)
                 if all(metrics.horizontalAdvance(row) <= room for row in probe_rows(_WIDEST, rows))
             ),
-            3,
+            4,
         )
         margins = self.contentsMargins()
         self.setFixedHeight(

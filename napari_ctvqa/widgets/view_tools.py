@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
 
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.measuring import PROBE_RADII_MM, next_radius_mm
 from napari_ctvqa.core.session import WINDOW_REGION
 from napari_ctvqa.core.undo import UndoStack
+from napari_ctvqa.io.user_config import store_object, stored_object
 from napari_ctvqa.widgets.preset_editor import PresetEditor
 from napari_ctvqa.widgets.shortcuts import Binding, bindings
 from napari_ctvqa.widgets.surface import NapariSurface
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.shortcuts import Shortcuts
     from napari_ctvqa.widgets.surface import Surface
 
+logger = logging.getLogger(__name__)
+
 _PRESET_KEYS = "presets"
+_PROBE_FILE = "probe.json"
 
 
 class ViewTools:
@@ -53,9 +59,13 @@ class ViewTools:
         self._shortcuts: Shortcuts | None = None
         self._napari = NapariSurface(viewer, layers, canvas)
         self.add_surface(self._napari)
+        radius_mm = stored_object(_PROBE_FILE).get("radius_mm")
+        if isinstance(radius_mm, (int, float)) and radius_mm in PROBE_RADII_MM:
+            session.update(probe_radius_mm=float(radius_mm))
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (session.wishes.tool, self.take_tool),
             (session.wishes.preset, self.windowing.choose_preset),
+            (session.wishes.probe_radius, self.set_probe_radius),
             (session.tool_changed, self._show_tool),
             (self.windowing.presets_changed, self._bind_presets),
         ]
@@ -106,6 +116,8 @@ class ViewTools:
             "window_region": partial(take, WINDOW_REGION),
             "window_per_case": self._toggle_per_case,
             "edit_presets": self.edit_presets,
+            "probe_larger": partial(self._step_probe_radius, 1),
+            "probe_smaller": partial(self._step_probe_radius, -1),
         }
 
     def bind(self, shortcuts: Shortcuts) -> None:
@@ -141,6 +153,17 @@ class ViewTools:
             step()
         except CtvqaError as error:
             self.session.update(problem=error)
+
+    def _step_probe_radius(self, step: int) -> None:
+        self.set_probe_radius(next_radius_mm(self.session.probe_radius_mm, step))
+
+    def set_probe_radius(self, radius_mm: float) -> None:
+        """Average HU under the pointer within another radius; remembered."""
+        self.session.update(probe_radius_mm=radius_mm)
+        try:
+            store_object(_PROBE_FILE, {"radius_mm": radius_mm})
+        except OSError as error:
+            logger.warning("the radius is not remembered: %s", error)
 
     def _toggle_per_case(self) -> None:
         self.windowing.keep_per_case(not self.windowing.per_case)

@@ -6,6 +6,7 @@ from qtpy.QtWidgets import QApplication, QLabel
 from view_cases import phantom_case, picture
 
 from napari_ctvqa.core.session import Session
+from napari_ctvqa.core.view_text import PROBE_FIELDS
 from napari_ctvqa.widgets.directions import canvas_to_world
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import canvas_of
@@ -130,9 +131,7 @@ def test_strip_follows_the_picture_under_a_resting_pointer(viewer, session, laye
 
 
 def test_strip_shows_dashes_outside_the_picture(viewer, session, layers, probe, canvas):
-    dashes = "   ".join(
-        probe_rows(dict.fromkeys(("HU", "labels", "voxel", "file", "LPS", "RAS"), "—"), 1)
-    )
+    dashes = "   ".join(probe_rows(dict.fromkeys(PROBE_FIELDS, "—"), 1))
     assert probe.text() == dashes
     session.update(case=phantom_case())
     picture(viewer)
@@ -149,11 +148,24 @@ def test_strip_shows_dashes_outside_the_picture(viewer, session, layers, probe, 
     assert probe.text() == dashes
 
 
+def test_the_circle_s_mean_follows_radius_and_plane(viewer, session, layers, probe, canvas):
+    session.update(case=phantom_case())
+    picture(viewer)
+    layers.go_to(0, 5)
+    at = (5, 11, 18)
+    point_at(canvas, *centre_of(viewer, layers, at))
+    assert "mean " in probe.text() and "(r 3 mm, " in probe.text()
+    before = probe.text()
+    session.update(probe_radius_mm=0.5)
+    hu = session.case.volume.array_zyx[at]
+    assert f"mean {hu:.1f} ± 0.0 (r 0.5 mm, 1 voxel)" in probe.text() != before
+
+
 def test_names_from_files_are_never_taken_for_markup(probe):
     assert probe.textFormat() == Qt.TextFormat.PlainText
 
 
-@pytest.mark.parametrize(("width", "rows"), [(1366, 1), (950, 2), (420, 3)])
+@pytest.mark.parametrize(("width", "rows"), [(1700, 1), (1000, 2), (640, 3), (420, 4)])
 def test_strip_takes_the_rows_its_width_needs(probe, width, rows):
     probe.resize(width, probe.height())
     QApplication.processEvents()

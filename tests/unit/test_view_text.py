@@ -95,6 +95,8 @@ def test_probe_tells_everything_about_a_voxel(case):
     fields = probe_fields(case, display_index(1, 2, 3))
     assert fields == {
         "HU": f"{(1 * 5 + 2) * 6 + 3}",
+        # 2 mm to either side in i (± 30 HU), 3 mm in j (± 6 HU): root of (2 · 30² + 2 · 6²) / 5
+        "mean": "45.0 ± 19.3 (r 3 mm, 5 voxels)",
         "labels": "left kidney (reference), liver (tool)",
         "voxel": "z 3 y 3 x 3",
         "file": "i 1 j 2 k 3",
@@ -111,6 +113,30 @@ def test_probe_reads_the_file_s_own_voxel(case, ijk):
     assert fields["labels"] == "—"
     x, y, z = (AFFINE @ [*ijk, 1])[:3]
     assert fields["LPS"] == f"{-x + 0.0:.1f} {-y + 0.0:.1f} {z:.1f}"
+
+
+def test_the_mean_is_that_of_the_plane_that_is_shown(case):
+    at = display_index(1, 2, 3)
+    shown = case.volume.array_zyx
+    for plane, radius_mm in ((0, 3.0), (1, 2.9), (2, 3.9)):
+        index = np.argwhere(np.ones(shown.shape, bool))
+        near = np.linalg.norm((index - at) * (4, 3, 2), axis=1) <= radius_mm
+        values = shown[tuple(index[near & (index[:, plane] == at[plane])].T)].astype(float)
+        text = probe_fields(case, at, plane=plane, radius_mm=radius_mm)["mean"]
+        voxels = f"{len(values)} voxel{'s' if len(values) > 1 else ''}"
+        assert text == f"{values.mean():.1f} ± {values.std():.1f} (r {radius_mm:g} mm, {voxels})"
+
+
+def test_a_circle_between_the_centres_has_no_voxels(case):
+    point = display_index(1, 2, 3) + np.array((0, 0.4, 0.4))
+    assert probe_fields(case, point, radius_mm=0.5)["mean"] == "no voxels (r 0.5 mm)"
+
+
+def test_values_that_are_no_hu_have_no_mean(case):
+    doubt = GeometryReport((GeometryWarning("hu_implausible", Level.AMBER, "?"),))
+    volume = replace(case.volume, report=doubt)
+    fields = probe_fields(replace(case, volume=volume), display_index(1, 2, 3))
+    assert (fields["HU"], fields["mean"]) == ("45", "—")
 
 
 def test_probe_position_is_the_pointer_s_not_the_voxel_s(case):
@@ -138,6 +164,7 @@ def test_positions_that_are_not_trusted_are_not_shown(case):
     red = GeometryReport((GeometryWarning("codes_zero", Level.RED, "?"),))
     fields = probe_fields(replace(case, report=red), display_index(1, 2, 3))
     assert (fields["LPS"], fields["RAS"]) == ("—", "—")
+    assert "mm" not in fields["mean"] and "voxels" in fields["mean"]
     assert fields["file"] == "i 1 j 2 k 3"
 
 
