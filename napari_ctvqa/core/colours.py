@@ -67,6 +67,11 @@ def highlight_look() -> Look:
     return _look(_table()["highlight"]["look"])
 
 
+def plane_colour(plane: str) -> RGB:
+    """Return the colour of a plane's frame, and of its line in the other planes' cross-hairs."""
+    return RGB.from_hex(_table()["planes"][plane])
+
+
 def look_of(source: Source) -> Look:
     """Return how masks of this source are drawn."""
     return _look(_table()["looks"][source.value])

@@ -62,7 +62,9 @@ class StyledLabels:
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
         part = np.asarray(self._labels[key])
         if part.ndim == 2:
-            part = np.ascontiguousarray(part)  # a sagittal plane is read several times: once is slow
+            part = np.ascontiguousarray(
+                part
+            )  # a sagittal plane is read several times: once is slow
         if part.dtype != self.dtype:
             part = part.astype(self.dtype)
         if part.ndim != 2:

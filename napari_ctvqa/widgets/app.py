@@ -27,6 +27,7 @@ from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.layers import CaseLayers
+from napari_ctvqa.widgets.layouts import LEFT_PX, RIGHT_PX, Layouts
 from napari_ctvqa.widgets.overlays import Overlays
 from napari_ctvqa.widgets.panels import (
     evidence,
@@ -38,6 +39,8 @@ from napari_ctvqa.widgets.panels import (
     side_by_side,
     validate,
 )
+from napari_ctvqa.widgets.planes import Planes
+from napari_ctvqa.widgets.planes_area import Layout
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.runs import THIS_QUESTION
@@ -55,7 +58,6 @@ if TYPE_CHECKING:
 
 PLANES = ("axial", "coronal", "sagittal")
 LEFT = ("Questions", "Run", "Model", "Validate")
-LEFT_WIDTH_PX, RIGHT_WIDTH_PX = 400, 420
 RESEARCH_ONLY = "Research use only – not for diagnosis"
 
 _apps: dict[int, App] = {}
@@ -127,9 +129,14 @@ class App(QObject):
         self.canvas: QOpenGLWidget = self.window.centralWidget().findChild(QOpenGLWidget)
         """What the picture is drawn in."""
         viewer.canvas.background_color_override = "black"  # around a CT, in a light theme too
+        self.planes = Planes(viewer, self.layers, self.canvas, self.window)
+        self.layouts = Layouts(self.window, self.planes, self._docks, self._hide_stray_tab_bars)
         self.overlays = Overlays(viewer, self.layers, self.canvas, begun=False)
         self.tools = ViewTools(viewer, self.layers, self.canvas, self.session)
         self.probe = ProbeStrip(viewer, self.layers, self.canvas)
+        for plane in self.planes.beside:
+            self.tools.add_surface(plane)
+            plane.pointed.connect(self.probe.show_index)
         self._add_probe()
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
@@ -194,9 +201,8 @@ class App(QObject):
     def arrange(self) -> None:
         """Lay out: questions and runs left, question above evidence right, napari's own hidden."""
         self.show_napari_docks(False)
-        found = {title: dock_of(panel) for title, panel in self.panels.items()}
-        docks = {title: dock for title, dock in found.items() if dock is not None}
-        if len(docks) < len(found):
+        docks = self._docks()
+        if len(docks) < len(self.panels):
             return
         if docks["Run"] not in self.window.tabifiedDockWidgets(docks["Questions"]):
             # doing it again would leave the former tab bar behind, drawn over the panels
@@ -213,7 +219,7 @@ class App(QObject):
         docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],
-            [LEFT_WIDTH_PX, RIGHT_WIDTH_PX],
+            [LEFT_PX, RIGHT_PX],
             Qt.Orientation.Horizontal,
         )
         self.window.resizeDocks(
@@ -222,7 +228,12 @@ class App(QObject):
         if self._size_px is not None:  # adding docks beside napari's own made the window grow
             self.viewer.window.resize(*self._size_px)
             self._size_px = None
-        QTimer.singleShot(0, self._hide_stray_tab_bars)
+        self.layouts.show(self.layouts.remembered())
+
+    def _docks(self) -> dict[str, QDockWidget]:
+        """Return the docks of our panels by title; one that is not docked is missing."""
+        found = {title: dock_of(panel) for title, panel in self.panels.items()}
+        return {title: dock for title, dock in found.items() if dock is not None}
 
     def _hide_stray_tab_bars(self) -> None:
         """Hide tab bars that lie beside none of their docks, or have none.
@@ -239,6 +250,9 @@ class App(QObject):
                 continue
             titles = [bar.tabText(n) for n in range(bar.count())]
             own = [docks[title] for title in titles if docks.get(title) is not None]
+            if own and all(dock is None or dock.isHidden() for dock in own):
+                bar.hide()
+                continue
             shown = [d.geometry() for d in own if d is not None and not d.visibleRegion().isEmpty()]
             if shown and not any(g.left() <= bar.x() <= g.right() for g in shown):
                 bar.hide()
@@ -270,7 +284,13 @@ class App(QObject):
             "first_slice": partial(self._step_slice, -(10**6)),
             "last_slice": partial(self._step_slice, 10**6),
             **{plane: partial(layers.set_plane, plane) for plane in PLANES},
-            "fit": layers.fit,
+            "fit": self.planes.fit,
+            "layout_one": partial(self.layouts.show, Layout.ONE),
+            "layout_three": partial(self.layouts.show, Layout.THREE),
+            "layout_four": partial(self.layouts.show, Layout.FOUR),
+            "picture_alone": self.layouts.toggle_picture_alone,
+            "cross_hair": self.planes.toggle_cross_hair,
+            "nose_side": self.planes.toggle_nose_side,
             "toggle_overlays": wishes.toggle_overlays.emit,
             "next_step": partial(self._step_evidence, 1),
             "previous_step": partial(self._step_evidence, -1),
@@ -347,6 +367,7 @@ class App(QObject):
         self.probe.close_probe()
         self.tools.close()
         self.overlays.close()
+        self.planes.close()
         self.layers.close()
 
 

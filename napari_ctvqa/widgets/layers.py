@@ -159,7 +159,7 @@ class CaseLayers:
         """Show display slice ``index`` along ``axis``; beyond the ends, the last one there is."""
         here = list(self._index_zyx())
         here[axis] = int(index)
-        self._move_to((here[0], here[1], here[2]))
+        self.move_to((here[0], here[1], here[2]))
 
     def set_plane(self, name: str) -> None:
         """Show the axial, coronal or sagittal plane. Raises ValueError for another name."""
@@ -189,7 +189,8 @@ class CaseLayers:
         ]
         return index[0], index[1], index[2]
 
-    def _move_to(self, index_zyx: Index) -> None:
+    def move_to(self, index_zyx: Index) -> None:
+        """Go to a display index along all three axes; beyond the ends, the last one there is."""
         grid, dims = self.grid, self.viewer.dims
         if grid is None or dims.ndim < 3:
             return
@@ -393,7 +394,7 @@ class CaseLayers:
         """Go to where the reader last was in this case, else to its middle."""
         deep, high, wide = case.volume.display_grid.shape_zyx
         middle = (deep // 2, high // 2, wide // 2)
-        self._move_to(self._places.get((case.case_id, case.volume.path), middle))
+        self.move_to(self._places.get((case.case_id, case.volume.path), middle))
         self.fit()
 
     def _draw_maps(self, case: Case, before: Case | None) -> None:
@@ -460,7 +461,7 @@ class CaseLayers:
         _, row, column = self._index_zyx()
         if self.focused is not None:
             row, column = _inside_on(self.focused, focus.display_slice) or (row, column)
-        self._move_to((focus.display_slice, row, column))
+        self.move_to((focus.display_slice, row, column))
 
     def _return(self) -> None:
         """Return to where the reader was before the first focus, unless for another question."""
@@ -470,7 +471,7 @@ class CaseLayers:
         if question is self.session.question:
             if self.plane != place.plane:
                 self.set_plane(place.plane)
-            self._move_to(place.index_zyx)
+            self.move_to(place.index_zyx)
 
 
 def _around(boxes: Iterable[BoxZYX | None]) -> BoxZYX:

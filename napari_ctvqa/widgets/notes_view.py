@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, QSize, Qt
-from qtpy.QtGui import QBrush, QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterPath, QPen
+from qtpy.QtCore import QEvent, QObject, QRectF, Qt
+from qtpy.QtGui import QBrush, QColor, QPainter, QPen
 from qtpy.QtWidgets import QWidget
+
+from napari_ctvqa.widgets.picture_text import TEXT_PX, LineWriter, line_px, text_font
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.colours import RGB, Look
 
 _MARGIN_PX = 10
-_TEXT_PX = 13
-_HALO_PX = 3
-_KEPT_LINES = 300
+_LETTER_ROOM_PX = 24
 _SCALE_BAR_PX = 56
 """What napari's scale bar takes up in the bottom right corner."""
 
@@ -52,7 +51,7 @@ class NotesView(QWidget):
     def __init__(self, canvas: QWidget) -> None:
         super().__init__(canvas)
         self.notes = Notes()
-        self._lines: dict[tuple[str, bool, float], QImage] = {}
+        self._lines = LineWriter()
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setGeometry(canvas.rect())
@@ -76,7 +75,7 @@ class NotesView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         half = self.width() / 2 - 3 * _MARGIN_PX
-        line = _line_px()
+        line = line_px()
         right = self.width() - _MARGIN_PX
         for row, text in enumerate(self.notes.top_left, start=1):
             self._write(painter, text, _MARGIN_PX, _MARGIN_PX + line * row, half)
@@ -87,7 +86,7 @@ class NotesView(QWidget):
             self._write(painter, text, right, y, half, from_right=True)
         self._paint_legend(painter, half)
         if self.notes.warning:
-            top = _MARGIN_PX + 4 * _line_px()
+            top = _MARGIN_PX + 4 * line_px()
             self._paint_block(painter, self.notes.warning, top, QColor(255, 150, 120))
         if self.notes.message:
             self._paint_block(painter, self.notes.message, self.height() * 0.4, QColor("white"))
@@ -103,27 +102,18 @@ class NotesView(QWidget):
         bold: bool = False,
         from_right: bool = False,
     ) -> None:
-        """Paint one line on its baseline ``y``, cut to fit, from ``x`` on or up to it.
-
-        Lines are kept as pictures: outlining the letters of all of them took 15 ms a slice.
-        """
-        metrics = QFontMetricsF(_font(bold=bold))
-        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, limit_px)
-        key = (shown, bold, self.devicePixelRatioF())
-        if key not in self._lines:
-            if len(self._lines) > _KEPT_LINES:
-                self._lines.clear()
-            self._lines[key] = _line_image(*key)
-        left = x - metrics.horizontalAdvance(shown) if from_right else x
-        top_left = QPointF(left - _HALO_PX, y - metrics.ascent() - _HALO_PX)
-        painter.drawImage(top_left, self._lines[key])
+        self._lines.write(painter, text, x, y, limit_px, bold=bold, from_right=from_right)
 
     def _paint_legend(self, painter: QPainter, limit: float) -> None:
-        rows, line = self.notes.legend, _line_px()
-        last = [f"+ {self.notes.hidden_rows} more"] if self.notes.hidden_rows else []
+        line = line_px()
+        # No higher than the letter in the middle of the left edge, which it must not cover.
+        room = max(int((self.height() / 2 - _MARGIN_PX - _LETTER_ROOM_PX) / line) - 1, 1)
+        rows = self.notes.legend[:room]
+        hidden = self.notes.hidden_rows + len(self.notes.legend) - len(rows)
+        last = [f"+ {hidden} more"] if hidden else []
         y = self.height() - _MARGIN_PX - line * (len(rows) + len(last) - 1)
         for row in rows:
-            chip = QRectF(_MARGIN_PX, y - _TEXT_PX + 2, 16, _TEXT_PX - 2)
+            chip = QRectF(_MARGIN_PX, y - TEXT_PX + 2, 16, TEXT_PX - 2)
             _paint_chip(painter, chip, row)
             self._write(painter, row.text, _MARGIN_PX + 22, y, limit - 22, bold=row.bold)
             y += line
@@ -135,41 +125,11 @@ class NotesView(QWidget):
         wide = min(self.width() * 0.8, 560.0)
         area = QRectF((self.width() - wide) / 2, top, wide, max(self.height() - top, 0))
         flags = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignHCenter
-        painter.setFont(_font(bold=True))
+        painter.setFont(text_font(bold=True))
         needed = painter.boundingRect(area, flags, text).adjusted(-8, -5, 8, 5)
         painter.fillRect(needed, QColor(0, 0, 0, 190))
         painter.setPen(colour)
         painter.drawText(area, flags, text)
-
-
-def _font(*, bold: bool = False) -> QFont:
-    font = QFont()
-    font.setPixelSize(_TEXT_PX)
-    font.setBold(bold)
-    return font
-
-
-def _line_px() -> float:
-    return float(QFontMetricsF(_font()).height()) + 1
-
-
-def _line_image(text: str, bold: bool, px_ratio: float) -> QImage:
-    """Return one line of plain text, white with a dark halo, on nothing."""
-    font = _font(bold=bold)
-    metrics = QFontMetricsF(font)
-    wide, high = metrics.horizontalAdvance(text) + 2 * _HALO_PX, metrics.height() + 2 * _HALO_PX
-    size = QSize(math.ceil(wide * px_ratio), math.ceil(high * px_ratio))
-    image = QImage(size, QImage.Format.Format_ARGB32_Premultiplied)
-    image.setDevicePixelRatio(px_ratio)
-    image.fill(Qt.GlobalColor.transparent)
-    path = QPainterPath()
-    path.addText(_HALO_PX, _HALO_PX + metrics.ascent(), font, text)
-    painter = QPainter(image)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.strokePath(path, QPen(QColor(0, 0, 0, 220), _HALO_PX))
-    painter.fillPath(path, QColor("white"))
-    painter.end()
-    return image
 
 
 def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:

@@ -76,6 +76,7 @@ class ProbeStrip(QLabel):
         super().__init__()
         self.viewer, self.layers, self.canvas = viewer, layers, canvas
         self._pointer_px: tuple[float, float] | None = None
+        self._elsewhere: npt.NDArray[np.float64] | None = None
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._rows = 1
@@ -115,6 +116,11 @@ class ProbeStrip(QLabel):
             self._pointer_px = None
             self.refresh()
         return False
+
+    def show_index(self, index_zyx: npt.NDArray[np.float64] | None) -> None:
+        """Show what lies at a fractional display index: under the pointer on another canvas."""
+        self._elsewhere = index_zyx
+        self.refresh()
 
     def refresh(self) -> None:
         """Look again at what is under the pointer: it may rest while the picture moves."""
@@ -158,6 +164,8 @@ class ProbeStrip(QLabel):
     def _index_zyx(self) -> npt.NDArray[np.float64] | None:
         """Return the display index under the pointer, as the CT layer is drawn."""
         layer, case = self.layers.layer("CT"), self.layers.case
+        if self._elsewhere is not None:
+            return self._elsewhere
         if self._pointer_px is None or layer is None or case is None or not layer.visible:
             return None
         world = canvas_to_world(self.viewer, self._pointer_px)
