@@ -378,13 +378,18 @@ def _loads(text: str) -> Any:
         data = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if _depth(data) > _DEEPEST:
+    if too_deep(data):
         raise ValueError("nested too deeply")
     return data
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def too_deep(data: Any) -> bool:
+    """Return whether JSON data is nested beyond reason: whoever shows or compares it recurses."""
+    return _depth(data) > _DEEPEST
 
 
 def _depth(data: Any) -> int:

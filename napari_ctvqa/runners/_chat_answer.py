@@ -7,13 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from napari_ctvqa.core.dialects import too_deep
 from napari_ctvqa.core.events import Usage
 from napari_ctvqa.core.records import ToolCall
 from napari_ctvqa.runners._sse import json_object
 
 ANSWER_CHARACTERS = 2_000_000
 """Of text, thinking and calls together; a longer answer is cut there and has failed."""
-_MOST_CALLS = 64
+MOST_CALLS = 64
+"""Of one turn; an answer with more has failed."""
+_MOST_TOKENS = 10**12
+"""A count beyond it is none: JSON knows numbers of any length, and so do sums of them."""
 _NAME_CHARACTERS = 200
 UNREAD = "unreadable_arguments"
 """The one argument of a call whose arguments are no JSON object: their text as it came."""
@@ -22,6 +26,10 @@ _CUT_CONTENT = re.compile(r'"content"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)')
 
 class AnswerTooLong(Exception):
     """The answer passed ``ANSWER_CHARACTERS``; what fits is kept."""
+
+
+class TooManyCalls(AnswerTooLong):
+    """More than ``MOST_CALLS`` tool calls; the first ones were added."""
 
 
 class BadPiece(Exception):
@@ -65,10 +73,13 @@ class _Call:
         self.arguments: list[str] = []
 
     def whole(self) -> ToolCall:
-        """Return the call; arguments that are no JSON object are kept as text under ``UNREAD``."""
+        """Return the call; arguments that are no JSON object are kept as text under ``UNREAD``.
+
+        So are those that are nested beyond reason.
+        """
         text = "".join(self.arguments)
         arguments = json_object(text) if text.strip() else {}
-        if arguments is None:
+        if arguments is None or too_deep(arguments):
             arguments = {UNREAD: _without_halves(text)}
         return ToolCall(_without_halves(self.name), arguments)
 
@@ -187,8 +198,8 @@ class Answer:
             return known
         if known is None and not named and self._calls:
             return self._calls[-1]
-        if len(self._calls) >= _MOST_CALLS:
-            raise AnswerTooLong
+        if len(self._calls) >= MOST_CALLS:
+            raise TooManyCalls
         self._calls.append(_Call())
         return self._calls[-1]
 
@@ -216,7 +227,7 @@ def _plain(content: object) -> str:
 
 
 def _count(value: object, before: int | None) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS:
         return value
     return before
 

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Warned
 from napari_ctvqa.runners._chat_answer import (
     ANSWER_CHARACTERS,
+    MOST_CALLS,
     UNREAD,
     Answer,
     AnswerTooLong,
     BadPiece,
+    TooManyCalls,
     content_of_cut_line,
 )
 from napari_ctvqa.runners._exchange import POLL_S, Ended, Exchange, Head, headers_with, rest_of
 from napari_ctvqa.runners._server_errors import (
     DETAIL_CHARACTERS,
     Request,
+    asked_to_wait,
     failure_of_answer,
     failure_of_kind,
     failure_without_answer,
@@ -66,7 +69,11 @@ class Limits:
 
 
 class ChatRequest:
-    """One request: ``events`` yields what comes of it; ``refused`` names fields to leave out."""
+    """One request: ``events`` yields what comes of it.
+
+    Afterwards ``refused`` names fields to leave out, and ``wait_s`` says after how many seconds to
+    ask again (only with ``may_wait``); with either of them there was no answer and no failure.
+    """
 
     def __init__(
         self,
@@ -75,8 +82,12 @@ class ChatRequest:
         sent: Mapping[str, Any],
         key: Key,
         limits: Limits,
+        *,
+        may_wait: bool = False,
     ) -> None:
         self.refused: frozenset[str] = frozenset()
+        self.wait_s: float | None = None
+        self._may_wait = may_wait
         self._request = request
         self._ask = ask
         self._sent = sent
@@ -129,9 +140,9 @@ class ChatRequest:
             yield Done("", (), "cancelled")
             return
         self.refused = refused_fields(head.status, server_text(body), self._sent)
-        if not self.refused:
-            content_type = head.headers.get("content-type", "")
-            yield failure_of_answer(self._request, head.status, body, content_type)
+        self.wait_s = asked_to_wait(head) if self._may_wait else None
+        if not self.refused and self.wait_s is None:
+            yield failure_of_answer(self._request, head.status, body, head.headers)
 
     def _take(self, chunk: bytes) -> Failed | None:
         """Take a piece of a good answer; return the failure that ends it."""
@@ -169,6 +180,14 @@ class ChatRequest:
             return self._reported(text_of_error(piece) or json.dumps(piece))
         try:
             text, thinking = self._answer.add(piece)
+        except TooManyCalls:
+            return Failed(
+                FailureKind.TOO_LONG,
+                f"{self._request.model} made more than {MOST_CALLS} tool calls in one turn and was "
+                "stopped.",
+                "Lower the number of new tokens, or take another model.",
+                partial=self._answer.text,
+            )
         except AnswerTooLong:
             return self._too_long("")
         except BadPiece as error:
@@ -198,7 +217,7 @@ class ChatRequest:
             FailureKind.TIMEOUT,
             f"{self._request.server} {what}: nothing came for {allowed:g} seconds.",
             "Look whether it still works on this or on other requests; fewer slices are faster.",
-            partial=self._answer.text,
+            partial=self._partial(),
         )
 
     def _progress(self) -> Iterator[Event]:
@@ -249,8 +268,14 @@ class ChatRequest:
             f"{self._request.server} broke off in the middle of the answer.",
             "What came is kept; look at the server's log, then run again.",
             text[:DETAIL_CHARACTERS],
-            self._answer.text,
+            self._partial(),
         )
+
+    def _partial(self) -> str:
+        """Return the text that has come, also of an answer that was to come as a whole."""
+        if self._answer.begun or not self._whole:
+            return self._answer.text
+        return content_of_cut_line(self._body.decode("utf-8", "replace"))
 
     def _reported(self, text: str) -> Failed:
         """Return the failure of an error that came inside a good answer."""

@@ -131,7 +131,8 @@ class Exchange:
             ) as response,
         ):
             self._put(Head(response.status_code, dict(response.headers)))
-            for chunk in response.iter_raw():
+            # Some proxies compress although they were asked not to.
+            for chunk in response.iter_bytes():
                 self._put(chunk)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:

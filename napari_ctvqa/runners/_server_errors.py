@@ -8,11 +8,13 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from napari_ctvqa.core.events import Failed, FailureKind
 from napari_ctvqa.runners._chat_body import OPTIONAL
-from napari_ctvqa.runners._exchange import ElsewhereError
+from napari_ctvqa.runners._exchange import ElsewhereError, Head
 from napari_ctvqa.runners.server_keys import variable_of
 from napari_ctvqa.runners.server_profile import Kind
 
@@ -20,6 +22,10 @@ _PROXIES_SAY = (401, 403, 413, 429, 502, 503, 504)
 """Statuses that come as a web page from the proxy before a model server."""
 DETAIL_CHARACTERS = 4000
 """Of a server's own text that is kept with a failure."""
+LONGEST_WAIT_S = 120.0
+_WAIT_S, _LEAST_WAIT_S = 5.0, 0.1
+"""How long to wait where a server does not say, and at least."""
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +161,43 @@ def _names_field(text: str, name: str) -> bool:
     return re.search(pattern, text) is not None
 
 
-def failure_of_answer(request: Request, status: int, body: bytes, content_type: str) -> Failed:
-    """Return the failure that an HTTP answer other than 200 stands for."""
-    text = server_text(body)
+def asked_to_wait(head: Head) -> float | None:
+    """Return after how many seconds a busy server wants to be asked again; None for no such wish.
+
+    Too many requests (HTTP 429) are a wish without a time, too. What is longer than a person
+    would wait for is none.
+    """
+    if head.status not in (429, 503):
+        return None
+    seconds = _retry_after_s(head.headers)
+    if seconds is None:
+        return _WAIT_S if head.status == 429 else None
+    return max(seconds, _LEAST_WAIT_S) if seconds <= LONGEST_WAIT_S else None
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that ``Retry-After`` names, as a number or a date; None for neither."""
+    said = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(said):
+        return float(said)
+    try:
+        return (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError):  # TypeError: a date that names no time zone
+        return None
+
+
+def failure_of_answer(
+    request: Request, status: int, body: bytes, headers: Mapping[str, str]
+) -> Failed:
+    """Return the failure that an HTTP answer other than 200 stands for.
+
+    ``headers`` have names in lower case.
+    """
+    text, content_type = server_text(body), headers.get("content-type", "")
     if _TLS_WANTED.search(text):
         return wrong_scheme(request, text)
     if 300 <= status < 400:
-        return not_a_server(request, "a redirection, which is not followed", text)
+        return _redirected(request, headers.get("location", ""), text)
     if is_html(body, content_type) and status not in _PROXIES_SAY:
         return not_a_server(request, "a web page", text)
     if status in (401, 403):
@@ -171,7 +207,11 @@ def failure_of_answer(request: Request, status: int, body: bytes, content_type: 
     kind = kind_of_text(text)
     if kind is not None:
         return failure_of_kind(request, kind, text)
-    return _failure_of_status(request, status, text)
+    failed = _failure_of_status(request, status, text)
+    seconds = _retry_after_s(headers)
+    if status not in (429, 503) or seconds is None:
+        return failed
+    return replace(failed, hint=f"It wants to be asked again in {seconds:.0f} s. {failed.hint}")
 
 
 def _failure_of_status(request: Request, status: int, text: str) -> Failed:
@@ -193,7 +233,7 @@ def _failure_of_status(request: Request, status: int, text: str) -> Failed:
             "Send fewer or smaller slices, or raise the size limit of the proxy before it.",
         ),
         429: (
-            FailureKind.SERVER,
+            FailureKind.LOADING,
             f"{server} asks to wait: too many requests, or the quota is used up.",
             "Try again later, or look at the account's limits.",
         ),
@@ -316,6 +356,18 @@ def not_a_server(request: Request, what: str, text: str) -> Failed:
         "Check host, port and path; most servers want an address that ends in /v1.",
         text[:DETAIL_CHARACTERS],
     )
+
+
+def _redirected(request: Request, location: str, text: str) -> Failed:
+    """Return the failure of an address that leads elsewhere: pixels do not follow by themselves."""
+    secure = f"https{request.url.removeprefix('http')}"
+    if request.url.startswith("http:") and location.startswith(secure):
+        return wrong_scheme(request, f"It leads to {location}")
+    failed = not_a_server(request, "a redirection, which is not followed", text)
+    if not location:
+        return failed
+    hint = f"Give the address that it leads to, if that is the right one. {failed.hint}"
+    return replace(failed, hint=hint, detail=f"It leads to {location}"[:DETAIL_CHARACTERS])
 
 
 def not_confirmed(host: str) -> Failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_RETRIES = 6
+_MOST_WAITS = 3
+"""How often a server that asks to wait is asked again."""
 _MOST_NAMES = 8
 _LIST, _PICTURES, _TOOLS = "list", "pictures", "tools"
 _TOOLS_TO_ASK = (Tools.UNKNOWN, Tools.IGNORED, Tools.REFUSED)
@@ -248,12 +251,27 @@ class ServerWay:
         urls = self._data_urls.urls(ask.pictures)
         if any(url.startswith("data:image/jpeg") for url in urls.values()):
             yield Status(f"The pictures are sent as JPEG, quality {JPEG_QUALITY}, to be smaller.")
-        for _ in range(_MOST_RETRIES):
+        waits = 0
+        for _ in range(_MOST_RETRIES + _MOST_WAITS):
             body = chat_body(ask, self.profile, urls, more)
             if body.left_out:
                 yield Status(f"Not sent, for the server takes none: {_listed(body.left_out)}.")
-            once = ChatRequest(self._request(ask), ask, body.fields, key, self._limits)
+            once = ChatRequest(
+                self._request(ask),
+                ask,
+                body.fields,
+                key,
+                self._limits,
+                may_wait=waits < _MOST_WAITS,
+            )
             yield from once.events(body.encoded(), cancelled)
+            if once.wait_s is not None:
+                waits += 1
+                yield from _waited(once.wait_s, cancelled)
+                if cancelled.is_set():
+                    yield Done("", reason="cancelled")
+                    return
+                continue
             if not once.refused:
                 return
             self.profile = self.profile.without(once.refused)
@@ -264,6 +282,14 @@ class ServerWay:
             f"The server at {self.url} refuses field after field of the request.",
             "Check that it speaks the chat-completions protocol.",
         )
+
+
+def _waited(seconds: float, cancelled: Flag) -> Iterator[Event]:
+    """Wait, and say each second for how long yet; ends early when cancelled."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not cancelled.is_set():
+        yield Status(f"The server asks to wait: {left:.0f} s")
+        cancelled.wait(min(left, 1.0))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -74,9 +74,7 @@ def models_of(url: str, cancelled: Flag | None = None) -> Listing:
     with closing(exchange):
         head, body = _listing(exchange, request, cancelled)
     if head.status != 200:
-        failure = failure_of_answer(
-            request, head.status, body, head.headers.get("content-type", "")
-        )
+        failure = failure_of_answer(request, head.status, body, head.headers)
         raise ServerError(replace(failure, detail=key.removed_from(failure.detail)))
     value = json_object(body.decode("utf-8", "replace"))
     data = value.get("data", value.get("models")) if value else None

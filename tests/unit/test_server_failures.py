@@ -1,5 +1,6 @@
 """What a server can do wrong: each has its own sentence and next step, and the next ask works."""
 
+import gzip
 import json
 import shutil
 import socket
@@ -23,8 +24,8 @@ from fake_server import (
 from test_server import TOOL, alone, end_of, events_of, picture, plain_way, question  # noqa: F401
 
 from napari_ctvqa.core.asking import Sampling
-from napari_ctvqa.core.events import Done, Failed, FailureKind, Tokens
-from napari_ctvqa.runners._chat_answer import ANSWER_CHARACTERS
+from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens, Usage
+from napari_ctvqa.runners._chat_answer import ANSWER_CHARACTERS, UNREAD
 from napari_ctvqa.runners.server import Limits
 from napari_ctvqa.runners.server_listing import ServerError, models_of
 
@@ -94,7 +95,10 @@ CASES = {
         error(400, {"message": '"auto" tool choice requires --enable-auto-tool-choice'}),
         K.UNSUPPORTED_FIELD,
     ),
-    "quota": (error(429, {"error": {"message": "Rate limit"}}), K.SERVER),
+    "quota for today": (
+        raw(429, "application/json", b'{"error": "Quota"}', headers="retry-after: 7200\r\n"),
+        K.LOADING,
+    ),
     "internal": (error(500, "Internal Server Error", "text/plain"), K.SERVER),
     "refused": (error(400, {"error": {"message": "no good"}}), K.SERVER),
     "proxy": (error(502, "<html>Bad Gateway</html>", "text/html"), K.UNREACHABLE),
@@ -164,7 +168,8 @@ def test_each_failure_has_its_kind_and_the_next_ask_works(name):
         ("memory", ("out of memory", "fewer or smaller slices", "Tried to allocate 2 GiB")),
         ("reported badly", ('in "file" line 3',)),
         ("stray", ("Internal Server Error",)),
-        ("redirected", ("not followed",)),
+        ("redirected", ("not followed", "http://elsewhere.example/")),
+        ("quota for today", ("in 7200 s", "Quota")),
     ],
 )
 def test_the_sentence_names_what_helps_and_the_servers_words(name, words_of_it):
@@ -351,3 +356,86 @@ def test_a_slow_error_does_not_hold_the_ask():
         threading.Thread(target=lambda: server.arrived.wait(20) and cancelled.set()).start()
         last = list(way.ask(question(), cancelled))[-1]
     assert last == Done("", reason="cancelled")
+
+
+def busy(status: int, *headers: str):
+    return raw(status, "text/plain", b"busy", headers="".join(f"{h}\r\n" for h in headers))
+
+
+@pytest.mark.parametrize("reply", [busy(429, "retry-after: 0"), busy(503, "retry-after: 0.2")])
+def test_a_busy_server_is_asked_again_when_it_wants_to_be(reply):
+    with serving(reply, reply, words("Left")) as server:
+        events = events_of(plain_way(server.url, "m"))
+        assert len(server.received) == 3
+    assert events[-1] == Done("Left")
+    assert any("asks to wait" in e.text for e in events if isinstance(e, Status))
+
+
+def test_a_server_that_stays_busy_has_failed_after_three_waits(monkeypatch):
+    from napari_ctvqa.runners import _server_errors
+
+    monkeypatch.setattr(_server_errors, "_WAIT_S", 0.01)
+    with serving(busy(429)) as server:
+        failed = end_of(plain_way(server.url, "m"))
+        assert len(server.received) == 4
+    assert (failed.kind, failed.detail) == (K.LOADING, "busy")
+
+
+def test_waiting_for_a_busy_server_ends_when_stopped():
+    cancelled = threading.Event()
+    with serving(busy(429, "retry-after: 60"), words("Left")) as server:
+        for event in plain_way(server.url, "m").ask(question(), cancelled):
+            last = event
+            if isinstance(event, Status) and "asks to wait" in event.text:
+                cancelled.set()
+        assert len(server.received) == 1
+    assert last == Done("", reason="cancelled")
+
+
+def test_an_address_that_leads_to_https_names_it():
+    with serving(words()) as server:
+        location = server.url.replace("http:", "https:") + "/chat/completions"
+        server.replies = (busy(301, f"location: {location}"),)
+        failed = end_of(plain_way(server.url, "m"))
+    assert failed.kind is K.WRONG_SCHEME
+    assert "https://" in failed.hint
+
+
+def test_a_compressed_answer_is_read_though_nobody_asked_for_it():
+    packed = gzip.compress(event(delta(content="Left")) + event(finished()) + DONE)
+    reply = raw(200, "text/event-stream", packed, headers="content-encoding: gzip\r\n")
+    with serving(reply) as server:
+        assert end_of(plain_way(server.url, "m")) == Done("Left")
+
+
+def test_an_answer_that_comes_as_a_whole_and_breaks_off_keeps_what_came():
+    cut = b'{"choices": [{"message": {"role": "assistant", "content": "The left kid'
+    reply = raw(200, "application/json", cut, headers="content-length: 5000\r\n")
+    with serving(reply) as server:
+        failed = end_of(plain_way(server.url, "m"))
+    assert (failed.kind, failed.partial) == (K.BROKEN_STREAM, "The left kid")
+
+
+def test_a_thousand_calls_in_one_turn_are_named_as_such():
+    function = {"name": "side", "arguments": "{}"}
+    calls = [{"index": i, "id": f"c{i}", "function": function} for i in range(1000)]
+    with serving(raw(200, "text/event-stream", event(delta(tool_calls=calls)))) as server:
+        failed = end_of(plain_way(server.url, "m"))
+    assert failed.kind is K.TOO_LONG
+    assert "64 tool calls" in failed.message
+
+
+def test_arguments_nested_beyond_reason_are_kept_as_text():
+    deep = '{"target": ' + "[" * 500 + "]" * 500 + "}"
+    call = {"index": 0, "id": "c", "function": {"name": "side", "arguments": deep}}
+    stream = raw(200, "text/event-stream", event(delta(tool_calls=[call])), event(finished()))
+    with serving(stream) as server:
+        (read,) = end_of(plain_way(server.url, "m")).calls
+    assert read.arguments == {UNREAD: deep}
+
+
+def test_a_count_that_no_prompt_has_is_none():
+    usage = b'{"choices": [], "usage": {"prompt_tokens": ' + b"9" * 4299 + b"}}"
+    with serving(raw(200, "text/event-stream", BEGUN, event(usage), event(finished()))) as server:
+        events = events_of(plain_way(server.url, "m"))
+    assert next(e for e in events if isinstance(e, Usage)).prompt_tokens is None
