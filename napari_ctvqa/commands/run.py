@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,13 @@ from napari_ctvqa.runners.batch import BatchProgress, run_batch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from napari_ctvqa.core.records import Prediction
+
+_REASON = 1000
+"""Characters of one reason."""
+_MOST_REASONS, _TOLD_REASONS = 1000, 3
+"""How many are kept, and told at the end."""
 
 
 class RunCommand:
@@ -84,9 +92,10 @@ class RunCommand:
                 segmented=args.segmented,
                 pictures=not args.no_pictures,
             )
-            last = _follow(batch)
+            last, reasons = _follow(batch)
             if last.done > last.failed:
                 remember(args, answerer)
+        warn(reasons.sentences())
         _report(last, args.out, as_json=args.json)
         return 1 if last.failed else unread
 
@@ -98,15 +107,40 @@ def _file_path(text: str) -> Path:
     return Path(text)
 
 
-def _follow(batch: Generator[BatchProgress, None, None]) -> BatchProgress:
+class _Reasons:
+    """Why questions failed in this run: each sentence once, with how often."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def take(self, prediction: Prediction | None) -> None:
+        """Take the reason of an answer that failed; a text of the row has no digits, so not that."""
+        if prediction is None or not prediction.failed:
+            return
+        errors = [turn.error for turn in prediction.trace.turns if turn.error]
+        hint = (prediction.record.get("failure") or {}).get("hint", "")
+        sentence = f"{errors[-1] if errors else prediction.raw_text} {hint}".strip()[:_REASON]
+        if sentence in self._counts or len(self._counts) < _MOST_REASONS:
+            self._counts[sentence] += 1
+
+    def sentences(self) -> list[str]:
+        """Return the most frequent reasons."""
+        common = self._counts.most_common(_TOLD_REASONS)
+        left = sum(self._counts.values()) - sum(count for _, count in common)
+        told = [f"{count} failed: {sentence}" for sentence, count in common]
+        return [*told, f"{left} failed otherwise; their rows say why"] if left else told
+
+
+def _follow(batch: Generator[BatchProgress, None, None]) -> tuple[BatchProgress, _Reasons]:
     """Run the batch to its end, showing progress where somebody can see it."""
-    last = BatchProgress(0, 0, 0)
+    last, reasons = BatchProgress(0, 0, 0), _Reasons()
     with closing(batch), ProgressLine() as line:
         for last in batch:
             if last.message:
                 warn([last.message])
+            reasons.take(last.prediction)
             line.show(last)
-    return last
+    return last, reasons
 
 
 def _report(last: BatchProgress, out: Path, *, as_json: bool) -> None:

@@ -91,20 +91,22 @@ class Speaker:
         """
         events = self.way.ask(ask, self.cancelled)
         pieces: list[str] = []
+        thoughts: list[str] = []
         size = 0
         try:
             for event in events:
                 if isinstance(event, Tokens):
                     size += len(event.text)
-                    if not event.thinking:
-                        pieces.append(event.text)
+                    (thoughts if event.thinking else pieces).append(event.text)
                     if size > MAX_TEXT:
+                        facts.thinking.append("".join(thoughts))
                         return Heard(failed=_too_long("".join(pieces)))
                 elif isinstance(event, Usage):
                     facts.usage.append(event)
                 elif isinstance(event, Warned):
                     facts.note(event.message)
                 elif isinstance(event, Failed):
+                    facts.thinking.append("".join(thoughts))
                     partial = (event.partial or "".join(pieces))[:MAX_TEXT]
                     return Heard(failed=replace(event, partial=partial))
                 elif isinstance(event, Done):

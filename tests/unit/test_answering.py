@@ -65,6 +65,19 @@ def test_thinking_that_never_ends_is_no_answer():
     assert score(last).official is Outcome.UNREAD
 
 
+def test_thinking_that_breaks_off_is_kept():
+    class Breaks(ScriptedWay):
+        def ask(self, ask, cancelled):
+            yield Tokens("First B, ", thinking=True)
+            yield Tokens("then", thinking=True)
+            yield UNREACHABLE
+
+    model = ModelAnswerer("m", "M", ScriptedFamily(), PRESET, Breaks())
+    last = told(model)[-1]
+    assert last.failed
+    assert last.record["thinking"] == "First B, then"
+
+
 @pytest.mark.parametrize("preset", ["qwen3-vl-thinking", "qwen3-vl", "medgemma-1.5"])
 def test_thinking_that_a_server_sent_apart_does_not_hide_the_answer(preset):
     """A thinking model's text without the end of a thought would be taken for a thought."""

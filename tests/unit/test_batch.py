@@ -306,6 +306,10 @@ def test_exit_codes_and_the_json_summary(benchmark, tmp_path):
     assert summary["metrics"]["overall"]["accuracy"] == 1.0
     every = command(benchmark, "--out", out)
     assert every.returncode == 1 and "4 failed" in every.stdout
+    told = every.stderr.splitlines()
+    assert all(line.startswith("napari-ctvqa: ") and " failed: " in line for line in told)
+    assert sum(int(line.split()[1]) for line in told) == 4
+    assert not [line for line in told if "#" in line], "the sentence, not the row's text of it"
     volumes = command(
         benchmark, "--out", tmp_path / "v.json", "--where", 'subtype:"organ volume measurement"'
     )
