@@ -114,7 +114,7 @@ class _Reasons:
         self._counts: Counter[str] = Counter()
 
     def take(self, prediction: Prediction | None) -> None:
-        """Take the reason of an answer that failed; a text of the row has no digits, so not that."""
+        """Take the reason of an answer that failed, as it was before digits were taken out."""
         if prediction is None or not prediction.failed:
             return
         errors = [turn.error for turn in prediction.trace.turns if turn.error]

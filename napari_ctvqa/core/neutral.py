@@ -18,7 +18,8 @@ _TAG = re.compile(r"<(?=[|｜/A-Za-z_])([^<>\s]{1,100})>")
 _SYSTEM = re.compile(r"<<(/?SYS)>>")
 _BRACKETED = re.compile(r"\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|IMG"
                         r"|IMG_BREAK|IMG_END))\]")  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
+                      r"\ud800-\udfff]")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class _Text:
         text = self._half + text
         # JSON can cut a character beyond U+FFFF into two escapes, and a server the text between.
         self._half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
-        whole = _without_halves(text[:-1] if self._half else text)
+        whole = without_halves(text[:-1] if self._half else text)
         if whole:
             self.pieces.append(whole)
         return whole
@@ -57,7 +57,7 @@ class _Text:
         return "".join(self.pieces)
 
 
-def _without_halves(text: str) -> str:
+def without_halves(text: str) -> str:
     """Return text that can be written to a file: joined pairs, and U+FFFD for lone halves."""
     if not any("\ud800" <= character <= "\udfff" for character in text):
         return text
@@ -80,8 +80,8 @@ class _Call:
         text = "".join(self.arguments)
         arguments = json_object(text) if text.strip() else {}
         if arguments is None or too_deep(arguments):
-            arguments = {UNREAD: _without_halves(text)}
-        return ToolCall(_without_halves(self.name), arguments)
+            arguments = {UNREAD: without_halves(text)}
+        return ToolCall(without_halves(self.name), arguments)
 
 
 class Answer:
@@ -241,5 +241,5 @@ def content_of_cut_line(line: str) -> str:
     for cut in range(7):  # an escape of up to six characters may be cut at the end
         whole = json_object(f'{{"text": "{written[: len(written) - cut]}"}}')
         if whole is not None:
-            return _without_halves(str(whole["text"]))
+            return without_halves(str(whole["text"]))
     return ""

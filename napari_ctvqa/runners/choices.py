@@ -408,13 +408,25 @@ def _worker(folder: Path, title: str, wanted: Wanted, preset: Preset) -> WorkerW
         WorkerSettings(
             folder,
             title,
-            wanted.python or sys.executable,
+            interpreter_of(wanted.python),
             device=wanted.device or "auto",
             never_fp16=preset.never_fp16,
             # The toy was checked in float32, and what it says must be the same everywhere.
             dtype="float32" if preset.toy else "auto",
         )
     )
+
+
+def interpreter_of(python: str) -> str:
+    """Return what starts a Python: ours for none given, an absolute path, or a name on PATH.
+
+    The model's process starts in a folder of its own, where a relative path leads nowhere. A
+    link is not followed: it is what tells an environment from the Python that it was made with.
+    """
+    if not python:
+        return sys.executable
+    path = Path(python).expanduser()
+    return python if path.name == python else str(path.absolute())
 
 
 def check_folder(folder: Path, preset: Preset) -> None:
@@ -451,7 +463,7 @@ def place_of(wanted: Wanted, answerer: Any) -> ModelPlace | None:
     if isinstance(answerer.way, ServerWay):
         return ModelPlace(answerer.preset.name, answerer.way.url, answerer.model_id)
     folder = str(Path(wanted.folder).expanduser().absolute())
-    python, device = wanted.python, wanted.device
+    python, device = wanted.python and interpreter_of(wanted.python), wanted.device
     return ModelPlace(answerer.preset.name, folder=folder, python=python, device=device)
 
 

@@ -78,10 +78,14 @@ def look_at(folder: Path) -> ModelFolder:
             hint="Give the folder that save_pretrained or a download made.",
         )
     problem, hint = _unusable(folder, config)
+    try:
+        weight_bytes = sum(path.stat().st_size for path in weight_files(folder))
+    except OSError:  # said by ``problem``
+        weight_bytes = 0
     return ModelFolder(
         folder,
         config["model_type"],
-        sum(path.stat().st_size for path in weight_files(folder)),
+        weight_bytes,
         stored_dtype(dict(config)),
         fitting(config["model_type"]),
         problem,
@@ -145,7 +149,14 @@ def _unusable(folder: Path, config: Mapping[str, Any]) -> tuple[str, str]:
                 "Take the model's safetensors version, or convert it.",
             )
         return "has no weights (*.safetensors).", "Download the whole model."
-    pointers = [path.name for path in weights if _is_pointer(path)]
+    try:
+        pointers = [path.name for path in weights if _is_pointer(path)]
+    except OSError as error:  # a link to a file that was cleaned away, no right to read it
+        name = Path(str(error.filename)).name
+        return (
+            f"holds {name}, which cannot be read ({error.strerror}).",
+            "Download the model again, or make the file readable.",
+        )
     if pointers:
         return (
             f"holds {pointers[0]} as a Git LFS pointer, not its content.",

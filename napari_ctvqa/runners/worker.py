@@ -157,7 +157,7 @@ def failure_of(error: BaseException) -> Failure:
         return missing_library(error)
     return Failure(
         "bad_model",
-        f"The model's own code failed: {text[:300]}",
+        f"The model's own code failed: {' '.join(text.split())[:300]}",
         "See the detail; a model of another preset or version may need other settings.",
         "".join(traceback.format_exception(type(error), error, error.__traceback__))[-MAX_DETAIL:],
     )

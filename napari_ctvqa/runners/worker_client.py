@@ -20,10 +20,13 @@ import numpy as np
 
 from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Usage
 from napari_ctvqa.core.records import no_items
+from napari_ctvqa.runners._chat_answer import without_halves
 from napari_ctvqa.runners.worker_process import Ended, WorkerProcess, start
 
 if TYPE_CHECKING:
     from threading import Event as Flag
+
+    import numpy.typing as npt
 
     from napari_ctvqa.core.asking import Ask, Message, Picture
 
@@ -353,7 +356,7 @@ def _failed(event: Mapping[str, Any], partial: str) -> Failed:
 def _wish(settings: WorkerSettings) -> dict[str, Any]:
     """Return the load command."""
     return {
-        "folder": str(settings.folder),
+        "folder": str(settings.folder.absolute()),  # the process has a folder of its own
         "dtype": settings.dtype,
         "device": settings.device,
         "revision": settings.revision,
@@ -377,7 +380,7 @@ def _request(ask: Ask, folder: Path) -> dict[str, Any]:
     for picture in ask.pictures:
         path = folder / files[id(picture)]
         if not path.exists():
-            np.save(path, picture.pixels, allow_pickle=False)
+            _save(path, picture.pixels)
     return {
         "pictures": str(folder),
         "messages": [_message(message, files) for message in ask.messages],
@@ -386,6 +389,14 @@ def _request(ask: Ask, folder: Path) -> dict[str, Any]:
         "template": _plain(ask.template),
         "processor": _plain(ask.processor),
     }
+
+
+def _save(path: Path, pixels: npt.NDArray[np.uint8]) -> None:
+    """Write a picture whole or not at all: half a file would be taken for it the next time."""
+    unfinished = path.with_suffix(".part")
+    with unfinished.open("wb") as file:
+        np.save(file, pixels, allow_pickle=False)
+    unfinished.replace(path)
 
 
 def _file_name(picture: Picture) -> str:
@@ -399,7 +410,7 @@ def _message(message: Message, files: Mapping[int, str]) -> dict[str, Any]:
     return {
         "role": message.role,
         "parts": [
-            {"text": part} if isinstance(part, str) else {"file": files[id(part)]}
+            {"text": without_halves(part)} if isinstance(part, str) else {"file": files[id(part)]}
             for part in message.parts
         ],
         "calls": [{"name": c.name, "arguments": _plain(c.arguments)} for c in message.calls],
@@ -408,9 +419,14 @@ def _message(message: Message, files: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _plain(data: Any) -> Any:
-    """Return read-only mappings and tuples as the dicts and lists that JSON knows."""
+    """Return read-only mappings and tuples as the dicts and lists that JSON knows.
+
+    Half a character, which JSON allows in a text, is no text to a tokenizer.
+    """
+    if isinstance(data, str):
+        return without_halves(data)
     if isinstance(data, Mapping):
-        return {str(key): _plain(value) for key, value in data.items()}
+        return {without_halves(str(key)): _plain(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [_plain(value) for value in data]
     return data

@@ -279,6 +279,7 @@ class Engine:
 
     def _unusable(self, folder: str, error: Exception) -> Any:
         text = f"{type(error).__name__}: {error}"
+        said = " ".join(text.split())[:300]
         if "trust_remote_code" in text:
             return self._failure(
                 "bad_model",
@@ -289,7 +290,7 @@ class Engine:
             )
         return self._failure(
             "bad_model",
-            f"{folder} cannot be loaded as a model: {text[:300]}",
+            f"{folder} cannot be loaded as a model: {said}",
             "It must be a folder as save_pretrained writes it: config.json, the processor's "
             "files and *.safetensors.",
             text[:4000],

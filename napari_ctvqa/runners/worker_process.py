@@ -27,6 +27,9 @@ from napari_ctvqa.core.events import Failed, FailureKind
 from napari_ctvqa.runners import worker
 
 TAIL_BYTES = 4000
+LOG_BYTES = 16_000_000
+"""A longer log begins anew: what a model's libraries print must not fill the disk."""
+_LOOK_S = 1.0
 HELLO_S = 5.0
 """How long one stranger on the port can keep us from the worker's own call."""
 TERMINATE_S = 2.0
@@ -147,13 +150,16 @@ class WorkerProcess:
         """Move what comes on the channel to the queue; the last entry is None."""
         try:
             while True:
-                event = self._channel.receive()
-                if event is not None and event.get("event") == "idle":
+                event = self._channel.receive(_LOOK_S)
+                _bound_log(self.folder)
+                if event is None:
+                    continue
+                if event.get("event") == "idle":
                     self.retired = True
                 self._events.put(event)
         except (EOFError, OSError):
             pass
-        except ValueError:
+        except (ValueError, RecursionError):
             # What speaks there is not our worker any more.
             self._process.kill()
         self._events.put(None)
@@ -187,7 +193,9 @@ def start(
                 variables[worker.ENGINE] = str(engine)
             process = _spawn(interpreter, variables, Path(folder.name))
             try:
-                channel, hello = _call(listener, token, process, patience_s, given_up)
+                channel, hello = _call(
+                    listener, token, process, patience_s, given_up, Path(folder.name), interpreter
+                )
             except Ended as ended:
                 _stop(process)
                 raise Ended(replace(ended.failed, detail=log_tail(Path(folder.name)))) from None
@@ -209,7 +217,8 @@ def _variables(interpreter: str, environment: Mapping[str, str]) -> dict[str, st
 
 
 def _spawn(interpreter: str, variables: dict[str, str], folder: Path) -> subprocess.Popen[bytes]:
-    with (folder / "log.txt").open("wb") as log:
+    # Appended to, so that it goes on at its beginning after it was emptied.
+    with (folder / "log.txt").open("ab") as log:
         try:
             return subprocess.Popen(
                 [interpreter, str(Path(worker.__file__).resolve())],
@@ -236,6 +245,8 @@ def _call(
     process: subprocess.Popen[bytes],
     patience_s: float,
     given_up: Callable[[], bool],
+    folder: Path,
+    interpreter: str,
 ) -> tuple[worker.Channel, worker.Message]:
     """Return the channel to the worker and its greeting; strangers are sent away."""
     listener.settimeout(0.05)
@@ -244,10 +255,11 @@ def _call(
         try:
             connection, _ = listener.accept()
         except TimeoutError:
+            _bound_log(folder)
             if given_up():
                 raise Ended(Failed(FailureKind.CANCELLED, "The start was given up.")) from None
             if process.poll() is not None:
-                raise Ended(why_ended(process.poll(), "")) from None
+                raise Ended(_never_spoke(interpreter, process)) from None
             continue
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -260,8 +272,21 @@ def _call(
         Failed(
             FailureKind.TIMEOUT,
             f"The model's process did not answer within {patience_s:.0f} s of its start.",
-            "Try again when the machine is less busy.",
+            "Try again when the machine is less busy; make sure that the interpreter is a Python.",
         )
+    )
+
+
+def _never_spoke(interpreter: str, process: subprocess.Popen[bytes]) -> Failed:
+    """Return what it means that a process ended before it called: it may be no Python at all."""
+    code = process.poll()
+    if code == -signal.SIGTERM or code == -9:
+        return why_ended(code, "")
+    return Failed(
+        FailureKind.CRASHED,
+        f"{interpreter} ended ({_code_text(code)}) before it could load a model.",
+        "Name a Python, 3.9 or newer, of the environment that has the model's libraries; the end "
+        "of its log says more.",
     )
 
 
@@ -298,6 +323,14 @@ def log_tail(folder: Path) -> str:
             return log.read(TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _bound_log(folder: Path) -> None:
+    """Empty a log that has grown too long."""
+    log = folder / "log.txt"
+    with suppress(OSError):
+        if log.stat().st_size > LOG_BYTES:
+            os.truncate(log, 0)
 
 
 def why_ended(code: int | None, log: str) -> Failed:

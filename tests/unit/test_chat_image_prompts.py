@@ -302,6 +302,7 @@ def test_no_control_token_of_a_record_reaches_the_model(case, token, where):
 
 def test_text_is_bounded_and_free_of_control_characters(case):
     text = "a\x00b\x1b[31m\u202ec\r\nd" + "x" * 5_000_000
+    assert neutral("half \ud83d of one").text == "half \ufffd of one", "no tokenizer takes it"
     inert = neutral(text, "the question")
     assert inert.text.startswith("a\ufffdb\ufffd[31m\ufffdc\nd") and len(inert.text) <= LONGEST
     assert len(inert.notes) == 2

@@ -1,6 +1,7 @@
 """Which models can be chosen and why not, an Answerer out of a choice, ``run`` and ``models``."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from napari_ctvqa.runners.choices import (
     Wanted,
     answerer_for,
     choices,
+    interpreter_of,
     run_name,
 )
 from napari_ctvqa.runners.opening import open_path
@@ -353,3 +355,18 @@ def test_the_line_of_a_terminal_ends_with_the_last_words():
     assert line.startswith("3 of 9, 1 failed: ") and line.endswith("xx") and len(line) < 200
     few = progress_line(BatchProgress(3, 9, 0, words="a\x1b[31m\nb"), words=True)
     assert few == "3 of 9: a [31m b", "control characters of a model do nothing"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("env/bin/python", "{here}/env/bin/python"), ("~/env/bin/python", "{home}/env/bin/python"),
+     ("python3.11", "python3.11"), ("/env/bin/python", "/env/bin/python"), ("", sys.executable)],
+)  # fmt: skip
+def test_an_interpreter_is_found_from_the_folder_of_the_models_process(
+    tmp_path, monkeypatch, given, found
+):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert interpreter_of(given) == found.format(here=here, home=tmp_path / "home")

@@ -28,6 +28,17 @@ def make(folder, config=QWEN, shards=1, processor="preprocessor_config.json", **
     return folder
 
 
+@pytest.mark.parametrize("how", ["a dangling link", "a folder"])
+def test_weights_that_cannot_be_read_are_named(tmp_path, how):
+    folder = make(tmp_path / "m")
+    weights = folder / "model-0.safetensors"
+    weights.unlink()
+    weights.mkdir() if how == "a folder" else weights.symlink_to(tmp_path / "blob")
+    found = look_at(folder)
+    assert "model-0.safetensors, which cannot be read" in found.problem
+    assert found.hint
+
+
 @pytest.mark.parametrize("processor", ["preprocessor_config.json", "processor_config.json"])
 def test_a_folder_as_it_should_be(tmp_path, processor):
     found = look_at(make(tmp_path, shards=3, processor=processor))

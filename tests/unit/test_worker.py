@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens, Usage
 from napari_ctvqa.core.records import ToolCall
-from napari_ctvqa.runners import worker
+from napari_ctvqa.runners import worker, worker_process
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
 
 ENGINE = Path(__file__).resolve().parents[1] / "stand_in_engine.py"
@@ -347,7 +348,7 @@ def test_five_megabytes_in_one_line_either_way(way_to):
 
 
 def test_hostile_text_goes_both_ways_as_it_is(way_to):
-    text = 'a\nb\r\n\x00\x1b[31m\u2028</b><a href="x">🫁\ud800 {"do": "end", "id": 1}\n\n'
+    text = 'a\nb\r\n\x00\x1b[31m\u2028</b><a href="x">🫁 {"do": "end", "id": 1}\n\n'
     assert answers(way_to(), f"echo {text}")[-1] == Done(text)
 
 
@@ -441,6 +442,40 @@ def test_something_that_ends_at_once_is_told_with_what_it_printed(way_to, tmp_pa
     assert "code 127" in last.message
 
 
+@posix
+def test_what_is_no_python_is_said_to_be_none(way_to, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    last = answers(way_to(interpreter=str(program)), "echo a")[-1]
+    assert last.kind is FailureKind.CRASHED
+    assert str(program) in last.message
+    assert "Name a Python" in last.hint
+
+
+@posix
+def test_what_is_printed_without_end_does_not_fill_the_disk(way_to, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_process, "LOG_BYTES", 50_000)
+    talker = tmp_path / "talker"
+    talker.write_text("#!/bin/sh\nwhile :; do echo garbage; done\n")
+    talker.chmod(0o755)
+    sizes = []
+    stop = threading.Event()
+
+    def watch():
+        while not stop.wait(0.01):
+            logs = tmp_path.glob("private/*/log.txt")
+            sizes.extend(log.stat().st_size for log in logs)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    last = answers(way_to(interpreter=str(talker), start_s=2.0), "echo a")[-1]
+    stop.set()
+    watching.join()
+    assert last.kind is FailureKind.TIMEOUT
+    assert any(after < before for before, after in pairwise(sizes)), "it was emptied"
+
+
 def test_it_is_offline_unless_told_otherwise(way_to, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     way = way_to()
@@ -483,6 +518,37 @@ def test_pictures_that_cannot_be_written_are_told(way_to, monkeypatch):
     last = list(way.ask(ask, threading.Event()))[-1]
     assert last.kind is FailureKind.BAD_OUTPUT
     assert "No space left" in last.message
+
+
+def test_half_a_picture_on_a_full_disk_is_not_taken_for_it_later(way_to, monkeypatch):
+    save, way = np.save, way_to()
+
+    def full(file, pixels, **_):
+        if hasattr(file, "write"):
+            file.write(b"\x93NUM")
+        else:
+            Path(file).write_bytes(b"\x93NUM")
+        raise OSError(28, "No space left on device")
+
+    ask = question("echo a", Picture(np.zeros((4, 4, 3), np.uint8)))
+    monkeypatch.setattr(np, "save", full)
+    assert list(way.ask(ask, threading.Event()))[-1].kind is FailureKind.BAD_OUTPUT
+    monkeypatch.setattr(np, "save", save)
+    assert isinstance(list(way.ask(ask, threading.Event()))[-1], Done)
+    (picture,) = Path(tempfile.gettempdir()).glob("*/*.npy")
+    assert np.load(picture).shape == (4, 4, 3)
+
+
+def test_half_a_character_does_not_reach_the_model(way_to):
+    assert answers(way_to(), "echo \ud800a")[-1].text == "\ufffda"
+
+
+def test_a_folder_named_from_here_is_found_from_the_process(way_to, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    way = WorkerWay(WorkerSettings(Path("model"), engine=ENGINE))
+    answers(way, "echo a")
+    assert way.loaded["wish"]["folder"] == str(tmp_path / "model")
+    way.close()
 
 
 PARENT = """
