@@ -81,8 +81,8 @@ class PlaneCanvas(QWidget):
     """The wheel was turned: axis, number of slices."""
     enlarged = Signal(int)
     """A double click: axis."""
-    pointed = Signal(object)
-    """The fractional display index under the pointer, None when it left."""
+    pointed = Signal(int, object)
+    """Axis, and the fractional display index under the pointer, None when it left."""
 
     def __init__(self, axis: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -104,6 +104,7 @@ class PlaneCanvas(QWidget):
         self._turned = 0
         self._grip: tuple[QPointF, View] | None = None
         self._picking = False
+        self._pointer_px: QPointF | None = None
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -164,6 +165,8 @@ class PlaneCanvas(QWidget):
         self._picture = None
         self.update()
         self.changed.emit()
+        if self._pointer_px is not None:  # which may rest while the picture moves
+            self._say_where()
 
     # ---------------------------------------------------------------------- the view
 
@@ -391,7 +394,7 @@ class PlaneCanvas(QWidget):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Say what lies under the pointer; take along what it holds."""
-        at = event.position()
+        at = self._pointer_px = event.position()
         if self._picking:
             self._pick(at)
         elif self._grip is not None:
@@ -403,7 +406,7 @@ class PlaneCanvas(QWidget):
                 view.px_per_mm,
             )
             self.redraw()
-        self.pointed.emit(self.index_at(at.x(), at.y()))
+        self._say_where()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Let go."""
@@ -418,7 +421,12 @@ class PlaneCanvas(QWidget):
     def leaveEvent(self, event: Any) -> None:
         """Say that nothing lies under the pointer."""
         super().leaveEvent(event)
-        self.pointed.emit(None)
+        self._pointer_px = None
+        self._say_where()
+
+    def _say_where(self) -> None:
+        at = self._pointer_px
+        self.pointed.emit(self.axis, None if at is None else self.index_at(at.x(), at.y()))
 
     def _pick(self, at: QPointF) -> None:
         index = self.index_at(at.x(), at.y())

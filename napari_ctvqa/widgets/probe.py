@@ -76,7 +76,7 @@ class ProbeStrip(QLabel):
         super().__init__()
         self.viewer, self.layers, self.canvas = viewer, layers, canvas
         self._pointer_px: tuple[float, float] | None = None
-        self._elsewhere: npt.NDArray[np.float64] | None = None
+        self._elsewhere: tuple[int, npt.NDArray[np.float64]] | None = None
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._rows = 1
@@ -117,9 +117,12 @@ class ProbeStrip(QLabel):
             self.refresh()
         return False
 
-    def show_index(self, index_zyx: npt.NDArray[np.float64] | None) -> None:
-        """Show what lies at a fractional display index: under the pointer on another canvas."""
-        self._elsewhere = index_zyx
+    def show_index(self, plane: int, index_zyx: npt.NDArray[np.float64] | None) -> None:
+        """Show what lies at a fractional display index: under the pointer on another canvas.
+
+        ``plane`` is the display axis that is not displayed there; None when the pointer left.
+        """
+        self._elsewhere = None if index_zyx is None else (plane, index_zyx)
         self.refresh()
 
     def refresh(self) -> None:
@@ -128,7 +131,7 @@ class ProbeStrip(QLabel):
             self.layers.case,
             self._index_zyx(),
             self.layers.extra_masks,
-            plane=PLANES.index(self.layers.plane),
+            plane=self._elsewhere[0] if self._elsewhere else PLANES.index(self.layers.plane),
             radius_mm=self.layers.session.probe_radius_mm,
         )
         metrics, room = self.fontMetrics(), self._room_px()
@@ -165,7 +168,7 @@ class ProbeStrip(QLabel):
         """Return the display index under the pointer, as the CT layer is drawn."""
         layer, case = self.layers.layer("CT"), self.layers.case
         if self._elsewhere is not None:
-            return self._elsewhere
+            return self._elsewhere[1]
         if self._pointer_px is None or layer is None or case is None or not layer.visible:
             return None
         world = canvas_to_world(self.viewer, self._pointer_px)

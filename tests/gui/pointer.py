@@ -1,7 +1,7 @@
 """The pointer over a canvas, as the window system moves it."""
 
 from qtpy.QtCore import QEvent, QPoint, QPointF, Qt
-from qtpy.QtGui import QMouseEvent
+from qtpy.QtGui import QMouseEvent, QWheelEvent
 from qtpy.QtWidgets import QApplication
 
 LEFT, RIGHT = Qt.MouseButton.LeftButton, Qt.MouseButton.RightButton
@@ -44,3 +44,10 @@ def drag(widget, start, end, button=LEFT, keys=PLAIN, steps=3):
         at = [a + (b - a) * part for a, b in zip(start, end, strict=True)]
         move(widget, at, button, keys)
     release(widget, end, button, keys)
+
+
+def wheel(widget, at, angle, keys=PLAIN):
+    here = QPointF(*at)
+    phase = Qt.ScrollPhase.NoScrollPhase
+    event = QWheelEvent(here, here, QPoint(), QPoint(0, angle), NONE, keys, phase, False)
+    QApplication.sendEvent(widget, event)
