@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from napari_ctvqa import __version__
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DONE, FAILED, USAGE = 0, 1, 2
+_LINE = 1000
+"""Characters of one logged line."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -53,6 +57,27 @@ def write_out(text: str) -> None:
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
+class _Lines(logging.Handler):
+    """Writes what the program logs as the command line speaks: one line each on stderr.
+
+    Tracebacks are for reports: they follow where NAPARI_CTVQA_TRACEBACKS is set.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        error = record.exc_info[1] if record.exc_info else None
+        said = f" ({type(error).__name__}: {error})" if error is not None else ""
+        sys.stderr.write(f"napari-ctvqa: {one_line(record.getMessage() + said)[:_LINE]}\n")
+        if error is not None and os.environ.get("NAPARI_CTVQA_TRACEBACKS"):
+            sys.stderr.write("".join(traceback.format_exception(error)))
+
+
+def _log_in_lines() -> None:
+    logger = logging.getLogger("napari_ctvqa")
+    if not any(isinstance(handler, _Lines) for handler in logger.handlers):
+        logger.addHandler(_Lines(logging.WARNING))
+
+
 def report(error: CtvqaError, *, as_json: bool) -> None:
     """Write the error: one line on stderr, or JSON on stdout."""
     if as_json:
@@ -74,6 +99,7 @@ def _of_the_machine(error: OSError | MemoryError) -> CtvqaError:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 unusable input or a failed item, 2 usage."""
+    _log_in_lines()
     arguments = list(sys.argv[1:] if argv is None else argv)
     args = build_parser().parse_args(arguments, argparse.Namespace(argv=arguments))
     as_json = bool(getattr(args, "json", False))

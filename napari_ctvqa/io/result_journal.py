@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from napari_ctvqa.core.errors import InputFileError
@@ -29,6 +30,25 @@ class OtherRunError(InputFileError):
     """A result file of another model, format, kit, benchmark or configuration."""
 
     code = "other_run"
+
+
+class NotWrittenError(InputFileError):
+    """A result file that the disk does not take."""
+
+    code = "not_written"
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Name the file that could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWrittenError(
+            path,
+            f"cannot be written ({error.strerror or error}).",
+            hint="Make room or give the folder back, then run it again: what was answered is kept.",
+        ) from error
 
 
 class ResultJournal:
@@ -153,7 +173,8 @@ class ResultJournal:
         if log.unread:
             self.notes.append(f"{log.unread} lines of {self.partial} could not be read, left out")
         if not log.entries and not log.unread:
-            log.append({"run": self.run})
+            with _written(self.partial):
+                log.append({"run": self.run})
 
     def _check_run(self, found: Any, where: Path) -> None:
         if not isinstance(found, Mapping):
@@ -211,12 +232,15 @@ class ResultJournal:
         ------
         ValueError
             For an answer that is already there and is no ``[ERROR]``.
+        NotWrittenError
+            When the disk is full or has gone; the answers before it are kept.
         """
         key = row["qid"]
         if key in self._rows and key not in self._failed:
             raise ValueError(f"{key} already has an answer")
         assert self._log is not None
-        self._log.append(row)
+        with _written(self.partial):
+            self._log.append(row)
         self._keep(row)
         self._unwritten += 1
 
@@ -231,7 +255,16 @@ class ResultJournal:
         """Replace FILE atomically: with metrics once the run is complete.
 
         ``order`` lists question ids; rows of other ids follow in the order they were answered.
+
+        Raises
+        ------
+        NotWrittenError
+            When the disk is full or has gone; FILE is as it was, and the journal has the answers.
         """
+        with _written(self.path):
+            self._replace(metrics, order)
+
+    def _replace(self, metrics: Mapping[str, Any] | None, order: Iterable[str]) -> None:
         began = time.monotonic()
         head: dict[str, Any] = {} if metrics is None else {"metrics": metrics}
         head |= {"n_processed": len(self._rows), **self.run}

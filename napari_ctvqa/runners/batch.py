@@ -177,10 +177,8 @@ def _write_what_there_is(journal: ResultJournal) -> None:
     """Write FILE on the way out; should that fail, the journal still has every answer."""
     try:
         journal.write()
-    except OSError:
-        logger.exception(
-            "%s could not be written; %s has the answers", journal.path, journal.partial
-        )
+    except CtvqaError:
+        logger.warning("%s is not up to date; %s has all answers", journal.path, journal.partial)
 
 
 def _rows_by_id(questions: QuestionSet, rows: Iterable[int]) -> dict[str, int]:

@@ -202,6 +202,11 @@ def answered(
     """Yield what an answerer does, last with its answer: scored and on disk.
 
     A stopped answer (``reason`` of its last turn is ``cancelled``) comes without a prediction.
+
+    Raises
+    ------
+    CtvqaError
+        When the answer could not be kept; it was yielded before.
     """
     turns: tuple[Turn, ...] = ()
     live = LiveRun(
@@ -222,11 +227,16 @@ def answered(
             assert opened.benchmark is not None
             live = replace(live, ended_s=time.monotonic())
             score = opened.benchmark.score(question, event, answer_format)
-            path = ""
+            path, lost = "", None
             if not live.recorded:  # a replay is no new answer
                 kept = (opened, answerer, answer_format, question, event)
-                path = str(keep_answer(*kept, began=began, seen=seen))
+                try:
+                    path = str(keep_answer(*kept, began=began, seen=seen))
+                except CtvqaError as error:
+                    lost = error
             yield LiveAnswer(answerer.name, question, turns, event, score, path, live)
+            if lost is not None:
+                raise _not_kept(lost) from lost
             continue
         else:
             live = live.after(event)
@@ -236,6 +246,13 @@ def answered(
     if live.running:
         live = replace(live, ended_s=time.monotonic())
         yield LiveAnswer(answerer.name, question, turns, live=live)
+
+
+def _not_kept(error: CtvqaError) -> CtvqaError:
+    return CtvqaError(
+        f"This answer is shown, but it could not be kept: {error.message}",
+        hint="Make room or give the folder back, and ask again.",
+    )
 
 
 class _Pace:

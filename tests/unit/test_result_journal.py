@@ -6,7 +6,7 @@ import pytest
 
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.io.append_log import BusyError
-from napari_ctvqa.io.result_journal import ResultJournal
+from napari_ctvqa.io.result_journal import NotWrittenError, ResultJournal
 
 RUN = {"model": "rules", "answer_format": "mc", "kit": "live", "benchmark": "deeptumorvqa"}
 
@@ -195,8 +195,13 @@ def test_the_file_stays_whole_when_writing_it_fails(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(NotWrittenError, match=r"r\.json: cannot be written \(No") as caught:
+            NotWrittenError, match=r"r\.json: cannot be written \(No space"
+        ) as caught:
             journal.write()
+        assert caught.value.hint
+        with pytest.raises(NotWrittenError, match=r"partial\.jsonl: cannot be written"):
+            journal.add(row(3))
         monkeypatch.undo()
         assert out.read_bytes() == before
         assert sorted(p.name for p in tmp_path.iterdir()) == ["r.json", "r.json.partial.jsonl"]
