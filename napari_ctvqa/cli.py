@@ -101,9 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 unusable input or a failed item, 2 usage."""
     _log_in_lines()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    args = build_parser().parse_args(arguments, argparse.Namespace(argv=arguments))
-    as_json = bool(getattr(args, "json", False))
+    as_json = False
     try:
+        args = build_parser().parse_args(arguments, argparse.Namespace(argv=arguments))
+        as_json = bool(getattr(args, "json", False))
         return int(args.run(args))
     except CtvqaError as error:
         report(error, as_json=as_json)

@@ -44,3 +44,12 @@ def test_an_empty_file_name_is_a_usage_error(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["run", "x", "--model", "rules", "--format", "mc", "--out", ""])
     assert caught.value.code == 2
+
+
+def test_stopped_while_commands_are_still_being_loaded_is_one_line(monkeypatch, capsys):
+    def stopped():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "build_parser", stopped)
+    assert cli.main(["run"]) == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1
