@@ -58,6 +58,8 @@ class LiveRun:
     cut: bool = False
     calls: tuple[LiveCall, ...] = ()
     sent: tuple[Prepared, ...] = ()
+    turn_from: int = 0
+    """Where the text of the last turn begins."""
     usage: Usage | None = None
     new_tokens: int = 0
     """Of the turns that have ended."""
@@ -78,8 +80,8 @@ class LiveRun:
         if isinstance(event, Status):
             return replace(self, status=event.text, fraction=event.fraction)
         if isinstance(event, Sent):
-            gap = "\n\n" if self.text else ""
-            return replace(self, sent=(*self.sent, event.prepared), text=self.text + gap)
+            text = f"{self.text}\n\n" if self.text else ""
+            return replace(self, sent=(*self.sent, event.prepared), text=text, turn_from=len(text))
         if isinstance(event, CallMade):
             return replace(self, calls=(*self.calls, LiveCall(event)))
         if isinstance(event, CallReturned):
@@ -92,7 +94,14 @@ class LiveRun:
             return replace(self, reason=event.reason, fraction=None)
         if event.kind is FailureKind.CANCELLED:
             return replace(self, reason="cancelled", fraction=None)
-        return replace(self, failure=event, fraction=None)
+        return replace(self._with_rest(event.partial), failure=event, fraction=None)
+
+    def _with_rest(self, partial: str) -> LiveRun:
+        """Return it with what had come of a failed turn and was not shown as it came."""
+        shown = self.text[self.turn_from :]
+        if len(partial) <= len(shown) or not partial.startswith(shown):
+            return self
+        return self._with_text(Tokens(partial[len(shown) :]))
 
     def _with_text(self, event: Tokens) -> LiveRun:
         if event.thinking:

@@ -10,6 +10,7 @@ are checked.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -93,6 +94,19 @@ class TimedEvent:
 def has_seen(results: Path, question_id: str) -> bool:
     """Return whether there is something of this question beside a result file."""
     return is_file(_folder_of(results, question_id) / ASK)
+
+
+def ended_well(results: Path, question_id: str) -> bool:
+    """Return whether what was kept of a question ends with an answer: not failed, not stopped."""
+    path = _folder_of(results, question_id) / EVENTS
+    try:
+        if path.stat().st_size > 4 * MAX_EVENTS_BYTES:
+            return False
+        last = json.loads(path.read_bytes().rstrip().rpartition(b"\n")[2])
+    except (OSError, ValueError, RecursionError):
+        return False
+    ends = isinstance(last, Mapping) and last.get("event") == "done"
+    return ends and last.get("reason") != "cancelled"
 
 
 def _folder_of(results: Path, question_id: str) -> Path:

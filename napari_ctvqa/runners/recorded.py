@@ -16,7 +16,7 @@ from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.events import CallReturned, Event, Failed, FailureKind
 from napari_ctvqa.core.records import Prediction, Run, Turn
 from napari_ctvqa.io.json_files import is_folder
-from napari_ctvqa.io.seen_files import has_seen, read_events
+from napari_ctvqa.io.seen_files import ended_well, has_seen, read_events
 from napari_ctvqa.runners.kept import results_folder
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 0.0
 _MOST_FILES = 2000
+_MOST_LOOKED_AT = 100
 
 
 class RecordedAnswerer:
@@ -108,14 +109,16 @@ class RecordedAnswerer:
 def recorded_answers(
     opened: Opened, question_id: str, results: Iterable[Path] = ()
 ) -> tuple[Path, ...]:
-    """Return the result files that have this question recorded, newest first.
+    """Return the result files that have an answer to this question recorded, newest first.
 
-    Looks into those given (runs that are shown) and where the window keeps its own runs.
+    What failed or was stopped is none: it is what a recording is played instead of. Looks into
+    those given (runs that are shown) and where the window keeps its own runs.
     """
     folder = results_folder(opened)
     kept = sorted(folder.glob("*.json"))[:_MOST_FILES] if is_folder(folder) else []
     files = {path: None for path in (*results, *kept) if has_seen(path, question_id)}
-    return tuple(sorted(files, key=_changed, reverse=True))
+    newest = sorted(files, key=_changed, reverse=True)[:_MOST_LOOKED_AT]
+    return tuple(path for path in newest if ended_well(path, question_id))
 
 
 def _changed(path: Path) -> float:

@@ -83,3 +83,11 @@ def test_text_is_bounded_and_says_so():
     assert live.cut
     assert live.after(Tokens("d")).text == live.text
     assert not replace(live, text="a", cut=False).after(Tokens("b")).cut
+
+
+def test_what_had_come_of_a_failed_turn_is_shown_though_it_did_not_come_as_words():
+    first = after(Tokens("one"), Sent(Prepared(Ask(()))))
+    broken = Failed(FailureKind.BROKEN_STREAM, "Broken.", partial="The left kid")
+    assert first.after(broken).text == "one\n\nThe left kid"
+    assert first.after(Tokens("The le")).after(broken).text == "one\n\nThe left kid"
+    assert first.after(Tokens("The left kidney")).after(broken).text == "one\n\nThe left kidney"

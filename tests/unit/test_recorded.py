@@ -13,6 +13,7 @@ from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.events import CallReturned, Failed, FailureKind, Sent, Tokens
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Turn
 from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.io.seen_files import has_seen
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import run_batch
 from napari_ctvqa.runners.desk import answered, scored_batch
@@ -158,3 +159,15 @@ def test_a_batch_that_gives_up_still_shows_what_was_answered(opened, tmp_path):
         for report in scored_batch(items, opened, AnswerFormat.MC):
             shown |= report.predictions
     assert [p.failed for p in shown.values()] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("script", [(UNREACHABLE,), (SCRIPT[0], UNREACHABLE)])
+def test_what_failed_is_not_offered_instead_of_itself(opened, tmp_path, script):
+    good = made(opened, tmp_path / "good.json")
+    bad = tmp_path / "bad.json"
+    model = agent(opened)
+    model.way = ScriptedWay(*script)
+    list(run_batch(opened, model, AnswerFormat.MC, bad, rows=[0]))
+    question = opened.questions[0].id
+    assert has_seen(bad, question)
+    assert recorded_answers(opened, question, [bad, good]) == (good,)
