@@ -6,6 +6,7 @@ columns of a picture run along the two display axes that stay, so it hangs radio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,8 +52,11 @@ class Slab:
         return max(index - half, 0), min(index + half + 1, size)
 
     def half_of(self, spacing_mm: float) -> int:
-        """Return how many slices are taken on either side of the middle one."""
-        return max(round((self.thickness_mm / spacing_mm - 1) / 2), 0)
+        """Return how many slices are taken on either side of the middle one.
+
+        As many as make the slab nearest to its thickness; of two that are as near, the thicker.
+        """
+        return max(math.floor(self.thickness_mm / spacing_mm / 2), 0)
 
 
 @dataclass(frozen=True, eq=False)

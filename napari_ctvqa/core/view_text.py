@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.geometry import Grid
+    from napari_ctvqa.core.plane_pictures import Slab
     from napari_ctvqa.core.windows import Preset
 
 PLANES = ("axial", "coronal", "sagittal")
@@ -57,6 +58,20 @@ def position_text(grid: Grid, axis: int, index: int) -> str:
     mm = round(float(grid.ras_mm(centre)[ras_axis]), 1)
     at_centre = " at its centre" if grid.oblique_deg > OBLIQUE_DEG else ""
     return f"{_ENDS[axis][0 if mm >= 0 else 1]} {abs(mm):.1f} mm{at_centre}"
+
+
+def slab_text(slab: Slab, grid: Grid, axis: int, index: int) -> tuple[str, ...]:
+    """Return what is drawn as one slice, e.g. ``"MIP of 7 slices, 10.5 mm"``.
+
+    And that the HU under the pointer are not those of the picture. Nothing for a single slice.
+    """
+    spacing_mm = grid.spacing_mm_zyx[axis]
+    start, stop = slab.range_of(index, grid.shape_zyx[axis], spacing_mm)
+    if stop - start < 2:
+        return ()
+    name = {"mip": "MIP", "mean": "mean", "minip": "MinIP"}[slab.kind]
+    thick_mm = (stop - start) * spacing_mm
+    return f"{name} of {stop - start} slices, {thick_mm:.1f} mm", "masks, HU: middle slice"
 
 
 def window_text(width: float, level: float, presets: Iterable[Preset] = ()) -> str:

@@ -290,6 +290,8 @@ class App(QObject):
             "layout_four": partial(self.layouts.show, Layout.FOUR),
             "picture_alone": self.layouts.toggle_picture_alone,
             "cross_hair": self.planes.toggle_cross_hair,
+            "slab": layers.next_slab,
+            "slab_thickness": layers.next_slab_thickness,
             "nose_side": self.planes.toggle_nose_side,
             "toggle_overlays": wishes.toggle_overlays.emit,
             "next_step": partial(self._step_evidence, 1),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import BoxZYX, Region
     from napari_ctvqa.core.colours import RGB
     from napari_ctvqa.core.geometry import Grid
+    from napari_ctvqa.core.plane_pictures import Slab
 
 CT = "CT"
 FOCUS = "focus"
@@ -138,6 +139,20 @@ class LayerStack:
             layer.contrast_limits = (lo, hi)
             # napari narrows the slider to the limits; no wider window could be drawn from there.
             layer.contrast_limits_range = (min(lo, low, was_low), max(hi, high, was_high))
+
+    def set_slab(self, slab: Slab | None) -> None:
+        """Draw several slices of the CT as one; masks stay those of the middle slice."""
+        layer, dims = self._layers.get(CT), self.viewer.dims
+        if layer is None or dims.ndim < 3:
+            return
+        halves = [0] * 3 if slab is None else [slab.half_of(mm) for mm in self._spacing_mm]
+        margins = [half * mm for half, mm in zip(halves, self._spacing_mm, strict=True)]
+        before = (0.0,) * (dims.ndim - 3)
+        if slab is not None:
+            layer.projection_mode = {"mip": "max", "mean": "mean", "minip": "min"}[slab.kind]
+        for side in ("margin_left", "margin_right"):
+            if not np.allclose(getattr(dims, side)[-3:], margins):
+                setattr(dims, side, (*before, *margins))
 
     @_uncollected()
     def draw_labels(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from napari_ctvqa.core.colours import (
     lesion_look,
     look_of,
 )
+from napari_ctvqa.core.plane_pictures import Slab
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.core.view_text import PLANES
 from napari_ctvqa.core.windows import preset_table
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.colours import RGB, Look
     from napari_ctvqa.core.geometry import Grid
     from napari_ctvqa.core.label_styles import StyledLabels
-    from napari_ctvqa.core.plane_pictures import PlaneScene
+    from napari_ctvqa.core.plane_pictures import PlaneScene, SlabKind
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.widgets.layer_stack import Spacing
 
@@ -43,6 +44,9 @@ _ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 _GROUPS = ("organs", "lesions")
 _EXTRA = (Source.PREDICTED, Source.TOOL, Source.READER)
 _FIT_MARGIN = 0.02
+_SLABS: tuple[SlabKind | None, ...] = (None, "mip", "mean", "minip")
+SLAB_MM = (10.0, 20.0, 40.0)
+"""How thick a slab may be chosen to be; the first is the one to begin with."""
 
 Index = tuple[int, int, int]
 
@@ -100,6 +104,9 @@ class CaseLayers:
         """The mask that stands out, None while none does."""
         self.overlays_shown = True
         """Whether masks are drawn (one key hides them all)."""
+        self.slab: Slab | None = None
+        """Several slices drawn as one, None for single slices."""
+        self._slab_mm = SLAB_MM[0]
         self._case: Case | None = None
         self._extra: dict[Source, tuple[Mask, ...]] = {}
         self._places: dict[tuple[str, Path], Index] = {}
@@ -216,7 +223,27 @@ class CaseLayers:
 
         Asked for anew after ``changed``, ``window_changed`` and ``looks_changed``.
         """
-        return None if self.grid is None else self.stack.scene(self.grid)
+        scene = None if self.grid is None else self.stack.scene(self.grid)
+        return None if scene is None else replace(scene, slab=self.slab)
+
+    # ------------------------------------------------------------------- slab
+
+    def next_slab(self) -> None:
+        """Draw slabs: the largest HU, the mean, the smallest, and single slices again."""
+        kind = None if self.slab is None else self.slab.kind
+        following = _SLABS[(_SLABS.index(kind) + 1) % len(_SLABS)]
+        self._show_slab(None if following is None else Slab(following, self._slab_mm))
+
+    def next_slab_thickness(self) -> None:
+        """Draw thicker slabs, after the thickest the thinnest."""
+        self._slab_mm = SLAB_MM[(SLAB_MM.index(self._slab_mm) + 1) % len(SLAB_MM)]
+        if self.slab is not None:
+            self._show_slab(Slab(self.slab.kind, self._slab_mm))
+
+    def _show_slab(self, slab: Slab | None) -> None:
+        self.slab = slab
+        self.stack.set_slab(slab)
+        self.looks_changed.emit()
 
     # ----------------------------------------------------------------- window
 
@@ -374,6 +401,7 @@ class CaseLayers:
 
     def _draw_volume(self, volume: Volume) -> None:
         self._draw_image(volume.display_zyx, volume.display_grid.spacing_mm_zyx)
+        self.stack.set_slab(self.slab)  # as many slices as the new spacing makes of it
         # What the new case draws anyway is not emptied first: each swap costs napari 30 ms.
         self.stack.empty_all(keep=(CT, *_GROUPS))
 

@@ -21,6 +21,7 @@ from napari_ctvqa.core.view_text import (
     PLANES,
     file_slice_text,
     position_text,
+    slab_text,
     slice_text,
     window_text,
     zoom_text,
@@ -104,6 +105,7 @@ class Overlays(QObject):
             (camera.events.angles, self.refresh),
             (camera.events.zoom, self._on_slice),
             (layers.changed, self.refresh),
+            (layers.looks_changed, self._show_notes),
             (layers.session.case_changed, self._show_notes),
             (layers.session.question_changed, self._look_legend_up),
             (layers.session.chains_changed, self._look_legend_up),
@@ -228,12 +230,14 @@ class Overlays(QObject):
         position = position_text(grid, axis, index) if self._trusted else "position not trusted"
         width, level = width_level(*layer.contrast_limits)
         rows, more = self._legend
+        slab = self.layers.slab
         self.view.show_notes(
             Notes(
                 top_left=(
                     slice_text(grid, axis, index),
                     file_slice_text(grid, axis, index),
                     position,
+                    *(() if slab is None else slab_text(slab, grid, axis, index)),
                 )
                 if flat
                 else ("3-D",),

@@ -30,6 +30,7 @@ from napari_ctvqa.core.view_text import (
     PLANES,
     file_slice_text,
     position_text,
+    slab_text,
     slice_text,
     window_text,
     zoom_text,
@@ -351,12 +352,13 @@ class PlaneCanvas(QWidget):
         """Return the corner text about the slice: where it is, in the display and in the file."""
         if self._scene is None:
             return ()
-        grid, index = self._scene.grid, self.slice_index
+        grid, slab, index = self._scene.grid, self._scene.slab, self.slice_index
         position = position_text(grid, self.axis, index) if self.trusted else NOT_TRUSTED
         return (
             slice_text(grid, self.axis, index),
             file_slice_text(grid, self.axis, index),
             position,
+            *(() if slab is None else slab_text(slab, grid, self.axis, index)),
         )
 
     def bottom_right(self) -> tuple[str, ...]:

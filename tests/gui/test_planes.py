@@ -5,6 +5,7 @@ from pointer import click, double_click, drag, press, wheel
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QLabel
 from view_cases import (
+    case_of,
     go_through,
     mask_of,
     on_canvas,
@@ -74,6 +75,47 @@ def test_the_scene_has_napari_s_own_colours(viewer, session, layers, axis, focus
         layers.layer("CT").interpolation2d = "linear"
     assert len(np.unique(ours.reshape(-1, 3), axis=0)) > 4
     assert abs(ours - drawn).max() <= 3
+
+
+@pytest.mark.parametrize("presses", [1, 2, 3])
+def test_napari_draws_the_slab_that_the_scene_tells_of(viewer, session, layers, presses):
+    session.update(case=phantom_case())
+    layers.toggle_overlays()
+    box = session.case.masks["ball"].region.box_zyx
+    layers.move_to(tuple(part.start for part in box))  # at the ball's rim: all slabs differ there
+    layers.layer("CT").interpolation2d = "nearest"
+    single = plane_picture(layers.scene(), 0, layers.current_slice(0)).astype(int)
+    for _ in range(presses):
+        layers.next_slab()
+    kinds = set()
+    try:
+        for axis, plane in enumerate(PLANES):
+            layers.set_plane(plane)
+            scene, index = layers.scene(), layers.current_slice(axis)
+            ours = plane_picture(scene, axis, index).astype(int)
+            assert abs(ours - at_voxel_centres(viewer, layers, axis)).max() <= 3
+            kinds.add((scene.slab.kind, scene.slab.thickness_mm))
+            if axis == 0:
+                assert abs(ours - single).max() > 20
+        assert kinds == {(("mip", "mean", "minip")[presses - 1], 10.0)}
+    finally:
+        layers.layer("CT").interpolation2d = "linear"
+        while layers.slab is not None:
+            layers.next_slab()
+    assert abs(plane_picture(layers.scene(), 0, layers.current_slice(0)) - single).max() == 0
+
+
+def test_a_slab_keeps_its_thickness_in_a_case_of_other_spacing(viewer, session, layers):
+    session.update(case=phantom_case())
+    layers.next_slab()
+    layers.next_slab_thickness()
+    assert np.allclose(viewer.dims.margin_left, (4 * 2.5, 9 * 1.1, 11 * 0.9))
+    coarse = np.full((24, 20, 12), 10, np.int16)
+    session.update(case=case_of(coarse, np.diag([-4.0, -4.0, 4.0, 1.0]), {}, case_id="coarse"))
+    assert np.allclose(viewer.dims.margin_left, (8.0, 8.0, 8.0))
+    while layers.slab is not None:
+        layers.next_slab()
+    assert not any(viewer.dims.margin_left)
 
 
 def test_the_scene_follows_window_opacity_and_visibility(viewer, session, layers):

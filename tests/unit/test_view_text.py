@@ -16,10 +16,12 @@ from napari_ctvqa.core.cases import (
     Volume,
 )
 from napari_ctvqa.core.geometry import FileSpace, Grid, grid_of_file, to_display
+from napari_ctvqa.core.plane_pictures import Slab
 from napari_ctvqa.core.view_text import (
     file_slice_text,
     position_text,
     probe_fields,
+    slab_text,
     slice_text,
     window_text,
     zoom_text,
@@ -176,3 +178,10 @@ def test_sheared_volume_is_looked_up_in_its_own_voxels(case):
     fields = probe_fields(resampled, display_index(1, 2, 3) * 2)
     assert fields["file"] == "i 1 j 2 k 3"
     assert fields["HU"] == f"{(1 * 5 + 2) * 6 + 3}"
+
+
+def test_a_slab_says_how_many_slices_it_holds_here():
+    slab = Slab("minip", 14.0)  # of 4 mm slices: 3, which is nearest
+    assert slab_text(slab, GRID, 0, 3)[0] == "MinIP of 3 slices, 12.0 mm"
+    assert slab_text(slab, GRID, 0, 0)[0] == "MinIP of 2 slices, 8.0 mm"
+    assert slab_text(Slab("mip", 3.0), GRID, 0, 3) == ()
