@@ -208,6 +208,9 @@ def bare(model_folder: Path, pictures: Path, args: argparse.Namespace) -> None:
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
+    from napari_ctvqa.runners import worker
+
+    worker.step_back()  # other work on this machine must not hold up one arm alone
     device = "cpu" if args.rehearse else "cuda:0"
     processor = AutoProcessor.from_pretrained(model_folder)
     model = AutoModelForImageTextToText.from_pretrained(

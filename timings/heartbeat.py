@@ -159,7 +159,8 @@ def run(args: argparse.Namespace) -> int:
     from napari_ctvqa import demo
     from napari_ctvqa.core.errors import CtvqaError
     from napari_ctvqa.runners.choices import Wanted, answerer_for
-    from napari_ctvqa.widgets.app import app_for, dock_of
+    from napari_ctvqa.widgets.app import app_for
+    from napari_ctvqa.widgets.docks import dock_of
 
     viewer = napari.Viewer(show=True)
     viewer.window.resize(1366, 768)

@@ -188,6 +188,9 @@ def serve_bare(text: str) -> None:
     from PIL import Image
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
+    from napari_ctvqa.runners import worker
+
+    worker.step_back()  # other work on this machine must not hold up one arm alone
     wish = json.loads(text)
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))  # as the worker
     processor = AutoProcessor.from_pretrained(wish["folder"])

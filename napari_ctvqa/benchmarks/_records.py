@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question
 
 _NAMED = 5
+_RECENT = 16
+"""Predictions that a table keeps built: the current question and some before it."""
 _MAX_DEPTH = 50
 _LONG = 20_000
 _BASE64 = re.compile(r"(?:data:[\w/+.-]+;base64,)?[A-Za-z0-9+/=\s_-]+\Z")
@@ -247,17 +249,22 @@ def _told_apart(
 
 
 class PredictionTable(Mapping[str, Prediction]):
-    """Predictions by question id, built when asked for; the first counts where an id repeats."""
+    """Predictions by question id, built when asked for; the first counts where an id repeats.
+
+    One that is asked for again is the same object, so that whoever worked something out of it
+    knows that nothing has changed.
+    """
 
     def __init__(self, ids: Sequence[str], build: Callable[[int], Prediction]) -> None:
         self._ids = ids
         self._build = build
+        self._recent = lru_cache(_RECENT)(build)
         self._rows: dict[str, int] = {}
         for row, key in enumerate(ids):
             self._rows.setdefault(key, row)
 
     def __getitem__(self, key: str) -> Prediction:
-        return self._build(self._rows[key])
+        return self._recent(self._rows[key])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._rows)

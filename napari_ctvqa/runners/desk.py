@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
@@ -74,6 +74,8 @@ class Chains:
     reference: EvidenceChain | None
     by_model: Mapping[str, EvidenceChain]
     comparisons: Mapping[str, ChainComparison]
+    predictions: Mapping[str, Prediction] = field(default_factory=dict)
+    """What the models' chains were made of."""
 
 
 @dataclass(frozen=True)
@@ -162,33 +164,45 @@ def has_wanted(question: Question, case: Case, answerer: Answerer | None = None)
 
 
 def chains_of(
-    question: Question, case: Case | None, predictions: Mapping[str, Prediction]
+    question: Question,
+    case: Case | None,
+    predictions: Mapping[str, Prediction],
+    before: Chains | None = None,
 ) -> Generator[Chains, None, None]:
-    """Yield the reference chain, the models' chains and how they compare, once."""
+    """Yield the reference chain, the models' chains and how they compare, once.
+
+    ``before`` are chains of the same question and case: of them the reference's is kept, and that
+    of every model whose prediction is the same object still.
+    """
     if case is None:  # what the models did can be read all the same
-        yield Chains(None, _model_chains(question, None, predictions), {})
+        by_model = {m: _model_chain(m, question, p, None) for m, p in predictions.items()}
+        yield Chains(None, by_model, {}, predictions)
         return
-    reference = reference_chain(question, case)
-    by_model = _model_chains(question, case, predictions)
-    comparisons = {m: compare_chains(reference, c, case) for m, c in by_model.items()}
-    by_model = {m: judged(c, comparisons[m]) for m, c in by_model.items()}
-    yield Chains(reference, by_model, comparisons)
-
-
-def _model_chains(
-    question: Question, case: Case | None, predictions: Mapping[str, Prediction]
-) -> dict[str, EvidenceChain]:
-    """Return each model's chain; a trace that cannot be read costs that model its chain only."""
-    found: dict[str, EvidenceChain] = {}
+    reference = None if before is None else before.reference
+    if reference is None:
+        reference = reference_chain(question, case)
+    by_model, comparisons = {}, {}
     for model, prediction in predictions.items():
-        try:
-            found[model] = prediction_chain(question, prediction, case)
-        except Exception as error:
-            logger.exception("the trace of %s on %s cannot be read", model, question.id)
-            reason = f"the trace cannot be read: {type(error).__name__}"
-            step = EvidenceStep(StepKind.CONCLUDE, "", error=reason)
-            found[model] = EvidenceChain(question.id, model, (step,), reason=reason)
-    return found
+        if before is not None and before.predictions.get(model) is prediction:
+            by_model[model], comparisons[model] = before.by_model[model], before.comparisons[model]
+            continue
+        chain = _model_chain(model, question, prediction, case)
+        comparisons[model] = compare_chains(reference, chain, case)
+        by_model[model] = judged(chain, comparisons[model])
+    yield Chains(reference, by_model, comparisons, predictions)
+
+
+def _model_chain(
+    model: str, question: Question, prediction: Prediction, case: Case | None
+) -> EvidenceChain:
+    """Return a model's chain; a trace that cannot be read costs that model its chain only."""
+    try:
+        return prediction_chain(question, prediction, case)
+    except Exception as error:
+        logger.exception("the trace of %s on %s cannot be read", model, question.id)
+        reason = f"the trace cannot be read: {type(error).__name__}"
+        step = EvidenceStep(StepKind.CONCLUDE, "", error=reason)
+        return EvidenceChain(question.id, model, (step,), reason=reason)
 
 
 def answered(

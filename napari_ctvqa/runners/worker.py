@@ -45,6 +45,8 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DETAIL = 4000
 FOLDER_PREFIX = "napari-ctvqa-"
 _TICK_S = 1.0
+NICE = 10
+"""How far this process steps back: where cores are scarce, the window is served first."""
 
 Message = dict[str, Any]
 
@@ -367,6 +369,12 @@ def load_engine(path: Path) -> Any:
     return module.Engine(Failure)
 
 
+def step_back() -> None:
+    """Let the window, and whatever else a person works with, go before this process."""
+    with suppress(AttributeError, OSError):  # Windows: whoever starts the process says it
+        os.nice(NICE)
+
+
 def clean(folder: str) -> None:
     """Remove the private folder, which nobody else will do when the other side was killed."""
     if folder and Path(folder).name.startswith(FOLDER_PREFIX):
@@ -377,6 +385,7 @@ def main() -> None:
     """Connect, serve, and end at once when there is nobody left to serve."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is for the window
+    step_back()
     here = Path(__file__).resolve()
     # The modules beside this file are another program's; their names must not hide libraries.
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here.parent]

@@ -227,6 +227,8 @@ def _spawn(interpreter: str, variables: dict[str, str], folder: Path) -> subproc
                 stderr=subprocess.STDOUT,
                 env=variables,
                 cwd=folder,
+                # Elsewhere the worker steps back by itself.
+                creationflags=getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0),
             )
         except OSError as error:
             raise Ended(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
@@ -58,6 +58,18 @@ class Answer:
     """What the masks make of the stated reference and of this answer, once it is worked out."""
     score_note: str = ""
     """What sets the benchmark's two scores apart, where it is not reading a text."""
+
+    def same(self, other: Answer | None) -> bool:
+        """Return whether the other is made of the very same parts, so that it looks the same."""
+        return other is not None and all(
+            getattr(self, part.name) is getattr(other, part.name)
+            or (part.name in _SMALL and getattr(self, part.name) == getattr(other, part.name))
+            for part in fields(self)
+        )
+
+
+_SMALL = ("score", "titles", "score_note")
+"""What is made anew each time; all else of an answer is kept by the session, or is an enum."""
 
 
 class OptionList(QWidget):
@@ -177,6 +189,10 @@ class AnswerList(QWidget):
             box.show_answer(answer)
         for box in self._boxes[len(answers) :]:
             box.forget()
+        self.show_note(note)
+
+    def show_note(self, note: str) -> None:
+        """Show what is said under the answers."""
         self._note.show_text(note)
 
 
@@ -195,6 +211,7 @@ class AnswerBox(QFrame):
         self._why = Label(role="amber")
         self._against = Label(role="amber")
         self._source = Label(role="small")
+        self._answer: Answer | None = None
         self.setProperty("ctvqa", "card")
         self._copy.setToolTip("Copy the whole raw answer, verbatim")
         self._copy.clicked.connect(self._text.copy_all)
@@ -224,7 +241,10 @@ class AnswerBox(QFrame):
         return (self._copy, self._text)
 
     def show_answer(self, answer: Answer) -> None:
-        """Show one model's answer."""
+        """Show one model's answer; the same one again costs nothing."""
+        if answer.same(self._answer):
+            return
+        self._answer = answer
         prediction = answer.prediction
         self._model.show_text(one_line(prediction.model, 80))
         self._text.setAccessibleName(f"Raw answer of {one_line(prediction.model, 80)}")
@@ -236,6 +256,7 @@ class AnswerBox(QFrame):
 
     def forget(self) -> None:
         """Hold no text of an earlier question."""
+        self._answer = None
         parts = (self._model, self._failed, self._no_score, self._against, self._why, self._source)
         for label in parts:
             label.show_text("")
@@ -246,9 +267,9 @@ class AnswerBox(QFrame):
 
     def _show_score(self, answer: Answer) -> None:
         score = answer.score
-        self._why.show_text("")
-        self._against.show_text("")
         if score is None or not answer.revealed:
+            self._why.show_text("")
+            self._against.show_text("")
             self._official.forget()
             self._ours.forget()
             self._no_score.show_text("– not scored" if score is None else HIDDEN_SCORE)

@@ -26,6 +26,7 @@ from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.coordinator import Coordinator
+from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.layouts import LEFT_PX, RIGHT_PX, Layouts
 from napari_ctvqa.widgets.overlays import Overlays
@@ -91,14 +92,6 @@ class AppDock(QWidget):
         else:
             app = app_for(napari_viewer, dock_questions=False)
             layout.addWidget(app.panels["Questions"])
-
-
-def dock_of(widget: QWidget) -> QDockWidget | None:
-    """Return the dock that holds a widget."""
-    parent = widget.parent()
-    while parent is not None and not isinstance(parent, QDockWidget):
-        parent = parent.parent()
-    return parent
 
 
 class App(QObject):

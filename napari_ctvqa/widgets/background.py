@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from contextlib import closing
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import QObject, Qt, QTimer, Signal
 
 from napari_ctvqa.core.errors import CtvqaError
 
@@ -50,7 +51,10 @@ class Job(QObject):
         self._cancelled = Event()
         self._started = False
         self._finished = False
-        self._happened.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+        self._waiting: deque[tuple[str, Any]] = deque()
+        self._next = QTimer(self)
+        self._next.timeout.connect(self._deliver_next)
+        self._happened.connect(self._take, Qt.ConnectionType.QueuedConnection)
 
     @property
     def running(self) -> bool:
@@ -99,6 +103,22 @@ class Job(QObject):
         except RuntimeError:
             # The application, and this QObject with it, went away while the work went on.
             self._cancelled.set()
+
+    def _take(self, kind: str, value: object) -> None:
+        """Have it delivered by a timer: one thing, then whatever else the window has to do.
+
+        Qt calls all queued slots, and paints what they changed, before it looks at timers and at
+        the mouse again: items that come fast would keep both waiting.
+        """
+        self._waiting.append((kind, value))
+        if not self._next.isActive():
+            self._next.start(0)
+
+    def _deliver_next(self) -> None:
+        kind, value = self._waiting.popleft()
+        if not self._waiting:
+            self._next.stop()
+        self._deliver(kind, value)
 
     def _deliver(self, kind: str, value: object) -> None:
         if kind == "item":

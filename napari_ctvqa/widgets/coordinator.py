@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtCore import QObject
 
-from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.ordering import ordered
@@ -24,18 +23,10 @@ from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.demo import FIRST_MODEL, FIRST_QUESTION, begin_demo
 from napari_ctvqa.evidence.chains import wanted_structures
 from napari_ctvqa.io.case_cache import CaseCache
-from napari_ctvqa.runners.desk import (
-    Chains,
-    OpenRequest,
-    ScoredRun,
-    chains_of,
-    has_wanted,
-    opened_steps,
-    read_runs,
-    rescored,
-)
+from napari_ctvqa.runners.desk import OpenRequest, ScoredRun, opened_steps, read_runs, rescored
 from napari_ctvqa.runners.kept import results_folder
 from napari_ctvqa.runners.opening import Opened
+from napari_ctvqa.widgets.chain_work import NO_CHAINS, ChainWork
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.problems import report
@@ -53,8 +44,6 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Score
     from napari_ctvqa.widgets.layers import CaseLayers
 
-_NO_CHAINS: dict[str, Any] = {"reference_chain": None, "model_chains": {}, "comparisons": {}}
-
 
 class Coordinator(QObject):
     """Connects one Session to the files, the evidence engine, the runners and the layers."""
@@ -66,6 +55,7 @@ class Coordinator(QObject):
         self.opened: Opened | None = None
         self.jobs = Jobs(self._show_problem)
         self.focus = Focus(session, layers)
+        self.chains = ChainWork(session, self.jobs, self._show_problem, self.focus.chains_arrived)
         self.runs = Runs(session, self.jobs, lambda: self.opened)
         self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
@@ -162,12 +152,13 @@ class Coordinator(QObject):
     def _open(self, request: OpenRequest) -> None:
         self.focus.forget()
         self.runs.abandon()
-        for slot in ("case", "chains", "validate"):
+        self.chains.forget()
+        for slot in ("case", "validate"):
             self.jobs.cancel(slot)
         self.session.update(
             case_state=CaseState.LOADING,
             case_message=f"Opening {request.path.name} …",
-            **_NO_CHAINS,  # what is asked for from now on is about what is being opened
+            **NO_CHAINS,  # what is asked for from now on is about what is being opened
         )
         self.jobs.start(
             "open",
@@ -191,6 +182,7 @@ class Coordinator(QObject):
         assert isinstance(item, Opened)
         self.opened = item
         self._untrusted.clear()
+        self.chains.forget()
         self.session.update(
             path=item.path,
             benchmark=item.benchmark,
@@ -208,7 +200,7 @@ class Coordinator(QObject):
             focused_step=None,
             validation=Validation(),
             results_folder=results_folder(item) if item.questions is not None else None,
-            **_NO_CHAINS,
+            **NO_CHAINS,
         )
         if item.questions is None:
             self._read_case("", item.case_files(), ())
@@ -329,7 +321,8 @@ class Coordinator(QObject):
         except CtvqaError as error:
             self._show_problem(error)
             return
-        self.session.update(row=row, question=question, focus=None, focused_step=None, **_NO_CHAINS)
+        self.chains.forget()
+        self.session.update(row=row, question=question, focus=None, focused_step=None, **NO_CHAINS)
         if self.session.case is not None and self._case_key == question.case_id:
             self._compute_chains()
             return
@@ -443,29 +436,4 @@ class Coordinator(QObject):
         self._compute_chains()
 
     def _compute_chains(self) -> None:
-        question, case = self.session.question, self.session.case
-        if question is None or self._case_key != question.case_id:
-            return
-        if case is not None and not has_wanted(question, case):
-            return
-        if case is None and self.session.case_state is not CaseState.FAILED:
-            return
-        predictions = self.session.predictions
-        if case is not None and self.session.absent_means_none:
-            case = absent_means_none(case)
-        self.jobs.start(
-            "chains",
-            chains_of(question, case, predictions),
-            partial(self._show_chains, question.id),
-        )
-
-    def _show_chains(self, question_id: str, chains: Chains) -> None:
-        question = self.session.question
-        if question is None or question.id != question_id:
-            return
-        self.session.update(
-            reference_chain=chains.reference,
-            model_chains=chains.by_model,
-            comparisons=chains.comparisons,
-        )
-        self.focus.chains_arrived()
+        self.chains.begin(self._case_key)

@@ -28,7 +28,7 @@ from napari_ctvqa.widgets.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from qtpy.QtGui import QKeyEvent, QResizeEvent, QShowEvent, QWheelEvent
 
@@ -210,22 +210,26 @@ class EvidenceTable(QTableWidget):
     # --------------------------------------------------------------- content
 
     def show_rows(self, rows: Sequence[ShownRow]) -> None:
-        """Show aligned rows; cards are reused from question to question."""
-        before, self._shown = len(self._shown), tuple(rows[:MAX_ROWS])
+        """Show aligned rows; cards are reused, and one that shows the same already stays."""
+        before, self._shown = self._shown, tuple(rows[:MAX_ROWS])
         count = len(self._shown)
+        new = [n for n, row in enumerate(self._shown) if n >= len(before) or row != before[n]]
+        if not new and count == len(before):
+            return
+        self._in_view = None
         self.setUpdatesEnabled(False)
+        self.setCurrentCell(-1, -1)
         while len(self._cards) < count:
             self._add_row()
-        for place, shown in enumerate(self._shown):
+        for place in new:
+            shown = self._shown[place]
             for column, step in enumerate((shown.row.reference, shown.row.model)):
                 words = self._cards[place][column].show_step(step, shown, column)
                 self.item(place, column).setData(Qt.ItemDataRole.AccessibleTextRole, words)
             self.setRowHidden(place, False)
-        for place in range(count, before):
+        for place in range(count, len(before)):
             self._forget(place)
-        self._in_view = None
-        self.setCurrentCell(-1, -1)
-        self.fit_rows()
+        self._fit(new)
         self.setUpdatesEnabled(True)
 
     def _add_row(self) -> None:
@@ -245,7 +249,12 @@ class EvidenceTable(QTableWidget):
 
     def fit_rows(self) -> None:
         """Make each row as high as the higher of its cards at this width."""
-        for place in range(len(self._shown)):
+        self._fit(range(len(self._shown)))
+        if self._in_view is not None:
+            self._scroll(self._in_view)
+
+    def _fit(self, places: Iterable[int]) -> None:
+        for place in places:
             for card in self._cards[place]:
                 card.polish_all()
             heights = [
@@ -253,8 +262,6 @@ class EvidenceTable(QTableWidget):
                 for column, card in enumerate(self._cards[place])
             ]
             self.setRowHeight(place, max(heights) + 4)
-        if self._in_view is not None:
-            self._scroll(self._in_view)
 
     def changeEvent(self, event: QEvent) -> None:
         """Another theme or font changes the heights."""

@@ -51,24 +51,32 @@ class PictureGrid(QListWidget):
         self.currentItemChanged.connect(lambda item, _: self._point(item))
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:
-        """Show pictures; the same ones again cost nothing."""
-        shown = tuple(pictures[:MAX_SHOWN])
-        if len(shown) == len(self._shown) and all(
-            a is b for a, b in zip(shown, self._shown, strict=True)
-        ):
+        """Show pictures; what is shown already, made anew or not, costs no new thumbnail."""
+        before, self._shown = self._shown, tuple(pictures[:MAX_SHOWN])
+        new = [n for n, p in enumerate(self._shown) if n >= len(before) or not _alike(p, before[n])]
+        if not new and len(before) == len(self._shown):
             return
-        self._shown = shown
         blocked = self.blockSignals(True)
-        self.clear()
-        for number, picture in enumerate(shown, start=1):
-            label = one_line(picture.label, 40) or f"{picture.kind} {number}"
-            item = QListWidgetItem(QIcon(thumbnail(picture.pixels)), label)
-            rows, columns = picture.pixels.shape[:2]
-            item.setToolTip(tooltip(f"{label}: {columns} × {rows} pixels, {picture.kind}"))
-            item.setData(Qt.ItemDataRole.UserRole, number - 1)
+        for number in range(len(before), len(self._shown)):
+            item = QListWidgetItem()
+            item.setData(Qt.ItemDataRole.UserRole, number)
             self.addItem(item)
+        for number in range(len(before) - 1, len(self._shown) - 1, -1):
+            self.takeItem(number)
+        for number in new:
+            self._draw(number)
+        if new:
+            self.setCurrentRow(-1)
         self.blockSignals(blocked)
-        self.setVisible(bool(shown))
+        self.setVisible(bool(self._shown))
+
+    def _draw(self, number: int) -> None:
+        picture, item = self._shown[number], self.item(number)
+        label = one_line(picture.label, 40) or f"{picture.kind} {number + 1}"
+        rows, columns = picture.pixels.shape[:2]
+        item.setText(label)
+        item.setIcon(QIcon(thumbnail(picture.pixels)))
+        item.setToolTip(tooltip(f"{label}: {columns} × {rows} pixels, {picture.kind}"))
 
     def _point(self, item: QListWidgetItem | None) -> None:
         if item is not None:
@@ -78,6 +86,15 @@ class PictureGrid(QListWidget):
         """Take the frame away with the pointer."""
         self.pointed.emit(None)
         super().leaveEvent(event)
+
+
+def _alike(one: Picture, other: Picture) -> bool:
+    """Return whether two pictures look the same here: each question has its own made anew."""
+    return one is other or (
+        one.label == other.label
+        and one.kind == other.kind
+        and np.array_equal(one.pixels, other.pixels)
+    )
 
 
 def thumbnail(pixels: npt.NDArray[np.uint8]) -> QPixmap:

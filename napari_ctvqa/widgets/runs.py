@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qtpy.QtCore import QTimer
+
 from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Prediction, Run, Trace
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.jobs import Jobs
 
 THIS_QUESTION, THE_FILTER = "question", "filter"
+SHOW_EVERY_MS = 33
+"""How often at most what a model does is shown: each time the window is painted anew."""
 
 
 class Runs:
@@ -62,6 +66,12 @@ class Runs:
         self._before: Prediction | None = None
         """What the running answerer had said to this question before, should it be stopped."""
         self._turns = 0
+        self._held: LiveAnswer | None = None
+        """What came last and is not shown yet; each one says all that has come so far."""
+        self._pause = QTimer()
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(SHOW_EVERY_MS)
+        self._pause.timeout.connect(self._show_held)
 
     def start(self, wanted: Wanted, scope: str) -> None:
         """Let what is wanted answer the current question, or all that the filter shows."""
@@ -157,16 +167,28 @@ class Runs:
             show(item)
 
     def _show_live(self, live: LiveAnswer) -> None:
-        """Show words at once; the answers, and the chains behind them, only when these change."""
-        self.session.update(live=live.live)
+        """Show the last of an answer at once, what comes before it at most every 33 ms."""
+        self._held = live
+        over = live.prediction is not None or live.live is None or not live.live.running
+        if over or not self._pause.isActive():
+            self._show_held()
+
+    def _show_held(self) -> None:
+        """Show words; the answers, and the chains behind them, only when these change."""
+        live, self._held = self._held, None
+        if live is None:
+            return
+        self._pause.start()
         stopped = live.live is not None and not live.live.running and live.prediction is None
+        state: dict[str, Any] = {"live": live.live}
         if stopped:
-            self._put_back(live)
+            state |= self._former(live)
         elif live.prediction is not None or len(live.turns) != self._turns:
             self._turns = len(live.turns)
-            self._put(live)
+            state |= self._answered(live)
+        self.session.update(**state)
 
-    def _put(self, live: LiveAnswer) -> None:
+    def _answered(self, live: LiveAnswer) -> dict[str, Any]:
         prediction = live.prediction or Prediction(
             live.question.id, live.model, "", Trace(live.turns)
         )
@@ -176,21 +198,21 @@ class Runs:
         scores.pop(live.question.id, None)
         if live.score is not None:
             scores[live.question.id] = live.score
-        self.session.update(
-            runs={**self.session.runs, live.model: replace(run, predictions=predictions)},
-            scores={**self.session.scores, live.model: scores},
-        )
+        state: dict[str, Any] = {
+            "runs": {**self.session.runs, live.model: replace(run, predictions=predictions)},
+            "scores": {**self.session.scores, live.model: scores},
+        }
         if live.prediction is not None:
             failed = int(live.prediction.failed)
-            self.session.update(
-                progress=replace(self.session.progress, done=1, failed=failed, path=live.path)
-            )
+            progress = replace(self.session.progress, done=1, failed=failed, path=live.path)
+            state["progress"] = progress
+        return state
 
-    def _put_back(self, live: LiveAnswer) -> None:
-        """A stopped answer is no answer: show what there was before it."""
+    def _former(self, live: LiveAnswer) -> dict[str, Any]:
+        """Return the runs without a stopped answer, which is none: what there was before it."""
         run = self.session.runs.get(live.model)
         if run is None or live.question.id not in run.predictions:
-            return
+            return {}
         predictions = {k: p for k, p in run.predictions.items() if k != live.question.id}
         runs = dict(self.session.runs)
         if self._before is not None:
@@ -199,7 +221,7 @@ class Runs:
             runs[live.model] = replace(run, predictions=predictions)
         else:
             del runs[live.model]
-        self.session.update(runs=runs)
+        return {"runs": runs}
 
     def _ask_all(
         self, make: Callable[[], Any], model: str, again: Callable[[], None], opened: Opened
@@ -269,6 +291,8 @@ class Runs:
 
     def abandon(self) -> None:
         """Let go of what runs, because something else is opened."""
+        self._held = None
+        self._pause.stop()
         stop = getattr(self._answerer, "cancel", None)
         if stop is not None and self.busy:
             stop()
@@ -288,6 +312,7 @@ class Runs:
         self._keeper.close()
 
     def _run_failed(self, again: Callable[[], None], error: BaseException) -> None:
+        self._show_held()
         if isinstance(error, UnconfirmedHostError):
             if self._may_send_to(error.host):
                 hosts.confirm(error.host)
@@ -298,4 +323,5 @@ class Runs:
         report(self.session, error)
 
     def _run_ended(self) -> None:
+        self._show_held()
         self.session.update(progress=replace(self.session.progress, state=RunState.IDLE))

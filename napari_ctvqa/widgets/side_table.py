@@ -57,6 +57,11 @@ class SideTable:
     lines: tuple[Line, ...] = ()
     note: str = ""
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Return what stands before each row; ≠ marks those in which the models differ."""
+        return tuple(f"{'≠ ' if line.differs else ''}{line.title}" for line in self.lines)
+
 
 def side_table(session: Session) -> SideTable:
     """Return the shown answers to the current question side by side.

@@ -92,18 +92,23 @@ def record_flags(question: Question) -> str:
     return f"⚠ The record lacks: {keys}."
 
 
-def question_flaws(session: Session) -> str:
-    """Return what is wrong with the question itself: asked twice, options without a right one.
+def asked_twice_text(session: Session) -> str:
+    """Return which other questions ask the same, empty for none; it looks at all questions."""
+    questions, row = session.questions, session.row
+    if questions is None or row is None:
+        return ""
+    return duplicate_flag(questions, row, asked_twice(questions, row).get(row, ()))
+
+
+def question_flaws(session: Session, twice: str) -> str:
+    """Return what is wrong with the question itself: ``twice``, options without a right one.
 
     It tells the reference, so the caller shows it only where that is revealed.
     """
-    question, questions, row = session.question, session.questions, session.row
+    question = session.question
     if question is None:
         return ""
-    flaws = list(record_flaws(question))
-    if questions is not None and row is not None:
-        twice = duplicate_flag(questions, row, asked_twice(questions, row).get(row, ()))
-        flaws += [twice] if twice else []
+    flaws = [*record_flaws(question), *([twice] if twice else [])]
     if session.reference_chain is not None:
         flaws += session.reference_chain.flags
     return "\n".join(f"⚠ This question: {one_line(flaw, 300)}." for flaw in dict.fromkeys(flaws))

@@ -11,7 +11,8 @@ from napari_ctvqa import demo
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.runners.choices import Wanted
-from napari_ctvqa.widgets.app import app_for, dock_of
+from napari_ctvqa.widgets.app import app_for
+from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ from qtpy.QtWidgets import QApplication, QTableView
 
 from napari_ctvqa import demo
 from napari_ctvqa.core.session import CaseState
-from napari_ctvqa.widgets.app import app_for, dock_of
+from napari_ctvqa.widgets.app import app_for
+from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
 
 pytestmark = pytest.mark.slow

@@ -177,3 +177,24 @@ def test_window_keeps_ticking_while_a_job_sleeps(run, qtbot):
     timer.stop()
     assert len(ticks) > 10
     assert max(b - a for a, b in pairwise(ticks)) < 0.2
+
+
+def test_many_items_at_once_leave_the_window_its_turn(run, qtbot):
+    """Timers, and the mouse, are served between two items, however many wait."""
+    served = []
+    timer = QTimer(interval=0)
+    timer.timeout.connect(lambda: served.append(len(seen.items)))
+    gate = threading.Event()
+
+    def items():
+        yield 0
+        gate.wait()
+        yield from range(1, 9)
+
+    _, seen = run(items())
+    qtbot.waitUntil(lambda: len(seen.items) == 1)
+    gate.set()
+    time.sleep(0.2)  # all of them wait now
+    timer.start()
+    qtbot.waitUntil(lambda: len(seen.items) == 9)
+    assert len(set(served) & set(range(2, 9))) >= 6

@@ -9,7 +9,8 @@ from npe2 import PluginManager, PluginManifest
 
 from napari_ctvqa import _plugin
 from napari_ctvqa.widgets import app as app_module
-from napari_ctvqa.widgets.app import AppDock, dock_of
+from napari_ctvqa.widgets.app import AppDock
+from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
 
 MANIFEST = Path(app_module.__file__).parents[1] / "napari.yaml"

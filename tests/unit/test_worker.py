@@ -91,6 +91,14 @@ def test_one_process_serves_many_questions(way_to):
 
 
 @posix
+def test_the_window_goes_before_the_model(way_to):
+    way = way_to()
+    answers(way, "echo a")
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, way.pid) == min(ours + worker.NICE, 19)
+
+
+@posix
 def test_killed_in_mid_answer_keeps_the_words_and_asks_anew(way_to):
     way = way_to()
     last = answers(way, "killed")[-1]

@@ -82,6 +82,7 @@ class EvidencePanel(QWidget):
             (session.case_changed, self._show_state),
             (session.reveal_changed, self._show_chains),
             (session.focus_changed, self._show_focus),
+            panel=self,
         )
         self._show_details(None)
         self._show_chains()
@@ -132,10 +133,12 @@ class EvidencePanel(QWidget):
 
     def step(self, by: int) -> None:
         """Go to the next (+1) or previous (-1) step and show it in the voxels."""
+        self._listening.catch_up()
         self._table.step(by)
 
     def choose_model(self, model: str) -> None:
         """Show another model's chain, on this question and on those that follow."""
+        self._listening.catch_up()
         self._wanted_model = model
         self._show_chains()
 

@@ -10,7 +10,6 @@ from qtpy.QtGui import QTextCursor
 from qtpy.QtWidgets import (
     QHBoxLayout,
     QPlainTextEdit,
-    QProgressBar,
     QPushButton,
     QVBoxLayout,
     QWidget,
@@ -20,6 +19,7 @@ from napari_ctvqa.core.grounding import Grounded, boxes, picture_of, slices_name
 from napari_ctvqa.core.session import RunState
 from napari_ctvqa.runners.sight import is_of_case, preset_of
 from napari_ctvqa.widgets.banner import Banner, Folding
+from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
 from napari_ctvqa.widgets.scrolling import fill
@@ -64,7 +64,7 @@ class ModelPanel(QWidget):
         self._title = Label(role="heading")
         self._where = Label(role="small")
         self._state = Label()
-        self._bar = QProgressBar()
+        self._bar = ProgressBar()
         self._bar.setAccessibleName("Progress of the model")
         self._bar.setMaximum(1000)
         self._trouble = Banner()
@@ -100,6 +100,7 @@ class ModelPanel(QWidget):
             (session.progress_changed, self._show_state),
             (session.chains_changed, self._show_missed),
             (session.case_changed, self._show_missed),
+            panel=self,
         )
         self._show()
 
@@ -225,7 +226,7 @@ class ModelPanel(QWidget):
         self._state.show_text(state_text(live, now, stopping=stopping))
         self._bar.setVisible(live.running and live.fraction is not None)
         if live.fraction is not None:
-            self._bar.setValue(round(1000 * min(max(live.fraction, 0.0), 1.0)))
+            self._bar.show_value(round(1000 * min(max(live.fraction, 0.0), 1.0)))
         self._cancel.setVisible(live.running)
         self._cancel.setEnabled(not stopping)
         self._cancel.setText("Stopping …" if stopping else "Stop")

@@ -24,6 +24,7 @@ from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import (
     HIDDEN_REFERENCE,
+    asked_twice_text,
     case_message,
     contradiction,
     geometry_message,
@@ -38,6 +39,7 @@ from napari_ctvqa.widgets.words import (
 if TYPE_CHECKING:
     from qtpy.QtGui import QCloseEvent
 
+    from napari_ctvqa.core.records import Question
     from napari_ctvqa.core.session import Session
 
 
@@ -68,6 +70,7 @@ class QuestionPanel(QWidget):
         self._answers = AnswerList()
         self._raw = RawRecord()
         self._tab_stops = -1
+        self._looked_up: tuple[Question | None, str] | None = None
         self._build()
         self._hide.toggled.connect(self._ask_to_hide)
         self._reveal.clicked.connect(session.wishes.reveal.emit)
@@ -77,7 +80,7 @@ class QuestionPanel(QWidget):
             (session.case_changed, self._show_case),
             (session.runs_changed, self._show_answers),
             (session.reveal_changed, self._show_reveal),
-            (session.progress_changed, self._show_answers),
+            (session.progress_changed, self._show_note),
             (session.chains_changed, self._show_chains),
         )
         self._show_question()
@@ -142,9 +145,16 @@ class QuestionPanel(QWidget):
 
     def _show_flaws(self) -> None:
         session = self._session
-        self._flaws.show_text(question_flaws(session) if session.revealed else "")
+        self._flaws.show_text(question_flaws(session, self._twice()) if session.revealed else "")
         said = contradiction(session.reference_chain) if session.revealed else ""
         self._contradicted.show_message("amber" if said else "", said)
+
+    def _twice(self) -> str:
+        """Return who else asks the same: looked up once, in all questions there are."""
+        session = self._session
+        if self._looked_up is None or self._looked_up[0] is not session.question:
+            self._looked_up = (session.question, asked_twice_text(session))
+        return self._looked_up[1]
 
     def _show_chains(self) -> None:
         self._show_flaws()
@@ -183,6 +193,10 @@ class QuestionPanel(QWidget):
         ]
         self._answers.show_answers(answers, _answers_note(session))
         self._order_tabs()
+
+    def _show_note(self) -> None:
+        if self._session.question is not None:
+            self._answers.show_note(_answers_note(self._session))
 
     def _order_tabs(self) -> None:
         answers = self._answers.tab_stops()

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
     QHBoxLayout,
-    QProgressBar,
     QPushButton,
     QRadioButton,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
 from napari_ctvqa.runners.choices import choices
+from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.model_form import ModelForm
 from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
@@ -56,7 +56,7 @@ class RunPanel(QWidget):
         self._scope = Label(role="muted")
         self._start = QPushButton("Run")
         self._cancel = QPushButton("Cancel")
-        self._bar = QProgressBar()
+        self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._message = Label(role="muted")
         self._file = Label(role="small")
@@ -74,6 +74,7 @@ class RunPanel(QWidget):
             (session.question_changed, self._show_scope),
             (session.case_changed, self._show_scope),
             (session.runs_changed, self._show_format),
+            panel=self,
         )
         self._show_format()
         self._show_progress()
@@ -181,8 +182,7 @@ class RunPanel(QWidget):
         running = progress.state is not RunState.IDLE
         per_second = self._rate.of(progress.done, running=running)
         self._bar.setVisible(running or progress.total > 0)
-        self._bar.setMaximum(max(progress.total, 1))
-        self._bar.setValue(progress.done)
+        self._bar.show_value(progress.done, max(progress.total, 1))
         name = one_line(progress.model, 60)
         counts = progress_text(progress, per_second if running else None)
         self._progress.show_text(f"{name}: {counts}" if progress.total else "")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from napari_ctvqa.core import names
 from napari_ctvqa.core.segmenting import TOTALSEGMENTATOR, SegmentProgress, lacking
 from napari_ctvqa.evidence.chains import wanted_structures
+from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label
@@ -41,7 +42,7 @@ class SegmentPanel(QWidget):
         self._use = QCheckBox("Tools of the live kit use these masks where there is no file")
         self._start = QPushButton("Segment")
         self._cancel = QPushButton("Stop")
-        self._bar = QProgressBar()
+        self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._message = Label(role="muted")
         self._made = Label()
@@ -53,6 +54,7 @@ class SegmentPanel(QWidget):
             (session.segmenting_changed, self._show),
             (session.case_changed, self._show),
             (session.question_changed, self._show),
+            panel=self,
         )
         self._show()
 
@@ -90,8 +92,8 @@ class SegmentPanel(QWidget):
         progress = now.progress
         self._bar.setVisible(now.running)
         share = None if progress is None else progress.share
-        self._bar.setMaximum(_FULL if share is not None else 0)  # 0: it only shows that it lives
-        self._bar.setValue(0 if share is None else round(_FULL * share))
+        most = _FULL if share is not None else 0  # 0: it only shows that it lives
+        self._bar.show_value(0 if share is None else round(_FULL * share), most)
         self._progress.show_text("" if progress is None else progress_words(progress))
         self._message.show_text(now.message)
         listed = ", ".join(names.label(structure) for structure in now.made)

@@ -32,6 +32,7 @@ NOTHING = (
 ONE = "One answer only. Let another model answer in Run, or open its result file, to compare."
 EXPLAINED = "≠ marks what the models differ in. A click on a step shows its mask."
 COLUMN_PX = 120
+EMPTY = SideTable()
 FITTING_COLUMNS = 3
 """Up to so many share the width; more scroll."""
 
@@ -45,7 +46,7 @@ class SideBySidePanel(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._shown = SideTable()
+        self._shown = EMPTY
         self._styling = Styling(self)
         self._note = Label(role="muted")
         self._table = QTableWidget()
@@ -65,27 +66,41 @@ class SideBySidePanel(QWidget):
         layout.addWidget(self._table, 1)
         self._table.cellActivated.connect(self._want)
         self._table.cellClicked.connect(self._want)
-        self._styling.changed.connect(self._fill)
+        self._styling.changed.connect(lambda: self._fill())
         self._listening = Listening(
             (session.question_changed, self._show),
             (session.chains_changed, self._show),
             (session.runs_changed, self._show),
             (session.reveal_changed, self._show),
+            panel=self,
         )
         self._show()
 
     def _show(self) -> None:
         table = side_table(self._session)
         if table != self._shown or not self._note.text():
-            self._shown = table
-            self._fill()
+            before, self._shown = self._shown, table
+            same_frame = table.columns == before.columns and table.titles == before.titles
+            self._fill(before if same_frame else EMPTY)
 
-    def _fill(self) -> None:
+    def _fill(self, before: SideTable = EMPTY) -> None:
+        """Fill the table; what ``before`` shows in the same columns and rows is there already."""
         table = self._shown
         models = len(self._session.predictions)
         note = NOTHING if not models else ONE if models == 1 else EXPLAINED
         self._note.show_text("\n".join(part for part in (note, table.note) if part))
         self._table.setVisible(bool(table.lines))
+        if not before.lines:
+            self._frame()
+        for row, line in enumerate(table.lines):
+            known = before.lines[row].cells if before.lines else ()
+            for column, cell in enumerate(line.cells):
+                if not known or cell != known[column]:
+                    self._table.setItem(row, column, self._item(cell))
+
+    def _frame(self) -> None:
+        """Begin the table anew, with its columns and rows."""
+        table = self._shown
         self._table.clear()
         self._table.setColumnCount(len(table.columns))
         self._table.setRowCount(len(table.lines))
@@ -98,9 +113,6 @@ class SideBySidePanel(QWidget):
         self._table.setVerticalHeaderLabels(
             [f"{'≠ ' if line.differs else ''}{_wrapped(line.title)}" for line in table.lines]
         )
-        for row, line in enumerate(table.lines):
-            for column, cell in enumerate(line.cells):
-                self._table.setItem(row, column, self._item(cell))
 
     def _item(self, cell: Cell) -> QTableWidgetItem:
         item = QTableWidgetItem(cell.text)

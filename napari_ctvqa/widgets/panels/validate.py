@@ -8,7 +8,6 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
     QHBoxLayout,
-    QProgressBar,
     QPushButton,
     QStackedWidget,
     QVBoxLayout,
@@ -16,6 +15,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.chains import ChainStatus
+from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.check_model import KINDS, CheckTableModel
 from napari_ctvqa.widgets.check_table import CheckTable
 from napari_ctvqa.widgets.listening import Listening
@@ -46,7 +46,7 @@ class ValidatePanel(QWidget):
         self._assume = QCheckBox("Absent lesion masks mean none (assumed)")
         self._start = QPushButton("Validate")
         self._cancel = QPushButton("Cancel")
-        self._bar = QProgressBar()
+        self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._counts = Label()
         self._message = Label(role="muted")
@@ -64,6 +64,7 @@ class ValidatePanel(QWidget):
             (session.rows_changed, self._show_scope),
             (session.questions_changed, self._show),
             (session.reveal_changed, self._show),
+            panel=self,
         )
         self._show()
 
@@ -129,8 +130,7 @@ class ValidatePanel(QWidget):
         validation = self._session.validation
         running = validation.running
         self._bar.setVisible(running or validation.total > 0)
-        self._bar.setMaximum(max(validation.total, 1))
-        self._bar.setValue(validation.done)
+        self._bar.show_value(validation.done, max(validation.total, 1))
         self._progress.show_text(progress_words(validation))
         self._counts.show_text("" if self._hidden else counts_words(validation))
         self._message.show_text(validation.message)
