@@ -82,9 +82,9 @@ class MaskFocus:
     """0-based, along the file's own axis; None where the picture is resampled (sheared CT)."""
     origin: str = ""
     mask: Mask | None = None
-    """What stands out, where it is no mask of the case but several of them together."""
+    """What stands out, where it is no mask of the case: several together, or components of one."""
     members: tuple[str, ...] = ()
-    """The structures that it is made of."""
+    """The structures that it is made of; empty for components."""
 
 
 class Wishes:

@@ -327,6 +327,8 @@ def _organ(question: Question, text: str) -> tuple[str, str]:
             )
         return _narrower(fitting[0], recorded), ""
     structure = said[0] if said else recorded
+    if not structure and _SEGMENTS.search(text):
+        structure = "liver"  # no other organ has numbered segments here
     if not structure:
         return "", f"no known organ in text or record (organ: {question.organ!r})"
     return structure, ""

@@ -343,10 +343,12 @@ def _without_harmless(rows: list[AlignedStep], reference: list[EvidenceStep]) ->
     A mask that was only to say where something lies, or whose value was measured all the same, is
     not missed. With the right answer nothing that was done besides is a fault, and of steps of one
     kind in a row one that is the same will do: the benchmark lists them as one. Nor is a mask or a
-    measurement missed where the model's own numbers give that answer by the rule.
+    measurement missed, or one of something else a fault, where the model's own numbers give that
+    answer by the rule; nor are other masks where all that was to be measured came out the same.
     """
     right = rows[-1].match is StepMatch.SAME
     decided = right and _own_numbers(rows[-1].model) != ""
+    all_measured = right and _all_measured(rows)
     measured = {
         row.reference.target
         for row in rows
@@ -357,12 +359,22 @@ def _without_harmless(rows: list[AlignedStep], reference: list[EvidenceStep]) ->
     for number, row in enumerate(rows):
         harmless = (right and row.match is StepMatch.EXTRA) or number in done
         step = row.reference
+        looked_up = step is not None and step.kind is StepKind.LOOKUP
+        if row.match in (StepMatch.MISSING, StepMatch.WRONG_TARGET) and not looked_up:
+            harmless = harmless or decided
+        if step is not None and step.kind is StepKind.SEGMENT and all_measured:
+            harmless = harmless or row.differs
         if row.match is StepMatch.MISSING and step is not None and step.measure:
-            harmless = harmless or (decided and step.kind is not StepKind.LOOKUP)
             needless = _is_aid(step, reference) or step.target in measured
             harmless = harmless or (step.measure == "voxels" and needless)
         found.append(replace(row, harmless=True) if harmless else row)
     return found
+
+
+def _all_measured(rows: list[AlignedStep]) -> bool:
+    """Return whether there was something to be measured, and every value of it is the same."""
+    measures = [r for r in rows if r.reference and r.reference.kind is StepKind.MEASURE]
+    return bool(measures) and all(row.match is StepMatch.SAME for row in measures)
 
 
 def _runs_done(rows: list[AlignedStep]) -> set[int]:

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QVBoxLayout,
 )
 
+from napari_ctvqa.core.chains import StepMatch
 from napari_ctvqa.core.names import is_known, label
 from napari_ctvqa.core.selections import selection
 from napari_ctvqa.widgets.text import Label, number, one_line, pretty_json
@@ -38,7 +39,13 @@ REFERENCE, MODEL = 0, 1
 MAX_ROWS = 60
 SHOWN_CAVEATS = 3
 FIRST = "▶ First difference"
-FIRST_SAME_ANSWER = "▶ First difference, yet the same answer"
+SAME_ANSWER = "▶ Same answer"
+SAME_ANSWER_HOW = {
+    StepMatch.MISSING: "without this step",
+    StepMatch.WRONG_TARGET: "from another target",
+    StepMatch.WRONG_VALUE: "from another value",
+}
+"""What is said of the first difference on the way to the same answer: what is so, and no more."""
 KIND_WORDS = {
     "segment": "segment",
     "measure": "measure",
@@ -119,7 +126,12 @@ class StepCard(QFrame):
 def _first_line(shown: ShownRow) -> str:
     if not shown.first:
         return ""
-    return FIRST_SAME_ANSWER if shown.same_answer else FIRST
+    if not shown.same_answer:
+        return FIRST
+    model = shown.row.model
+    failed = model is not None and model.error
+    how = "though this step failed" if failed else SAME_ANSWER_HOW.get(shown.row.match, "")
+    return f"{SAME_ANSWER} {how}".strip()
 
 
 def _match_line(row: AlignedStep) -> str:

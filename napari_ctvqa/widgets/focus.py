@@ -33,7 +33,7 @@ class Focus:
     def __init__(self, session: Session, layers: CaseLayers) -> None:
         self.session, self.layers = session, layers
         self._pending: str | None = None
-        self._together: WeakKeyDictionary[Case, dict[str, tuple[Mask, tuple[str, ...]] | None]] = (
+        self._targets: WeakKeyDictionary[Case, dict[str, tuple[Mask, tuple[str, ...]] | None]] = (
             WeakKeyDictionary()
         )
 
@@ -95,35 +95,36 @@ class Focus:
         case = self.session.case
         if case is None:
             return None
-        several = self._several(case, step.target)
-        if several is not None:
-            return several[0]
+        made = self._made(case, step.target)
+        if made is not None:
+            return None if made[0].region.empty else made[0]
         mask = case.masks.get(step.mask) or case.masks.get(canonical(step.target))
         return None if mask is None or mask.region.empty else mask
 
-    def _several(self, case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
-        """Return the masks that are a target together as one, and their structures.
+    def _made(self, case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
+        """Return a target that is no mask of the case as a mask, and the structures it is made of.
 
-        None for a target that one mask is, or of which only some components are meant.
+        Several masks together are one, and so are the components of a mask that a target means:
+        of these the others stay in sight, so no structure is named.
         """
-        known = self._together.setdefault(case, {})
+        known = self._targets.setdefault(case, {})
         if target not in known:
-            known[target] = _united(case, target)
+            known[target] = _made_for(case, target)
         return known[target]
 
     def _focus(self, mask: Mask, display_slice: int, step: EvidenceStep | None) -> None:
         found = mask.region.grid.file_slice(0, display_slice)
         file_slice = None if found is None else found[1]
         case = self.session.case
-        several = self._several(case, mask.name) if case is not None else None
-        members = several[1] if several is not None and several[0] is mask else ()
+        own = case is not None and case.masks.get(mask.structure) is mask
+        made = self._made(case, mask.name) if case is not None and not own else None
         focus = MaskFocus(
             mask.structure,
             display_slice,
             file_slice,
             mask.source.value,
-            mask if members else None,
-            members,
+            None if own else mask,
+            made[1] if made is not None else (),
         )
         self.session.update(focus=focus, focused_step=step)
 
@@ -146,12 +147,16 @@ class Focus:
         self.session.update(focus=None, focused_step=None)
 
 
-def _united(case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
-    if not target or not selection(target).whole:
+def _made_for(case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
+    if not target:
         return None
-    found = resolve(case, target)
+    wanted, found = selection(target), resolve(case, target)
+    if found.missing or not found.masks:
+        return None
+    if found.chosen is not None:  # some components, cut out already
+        return replace(found.masks[0], name=target, structure=wanted.label), ()
     filled = [mask for mask in found.masks if not mask.region.empty]
-    if found.missing or len(filled) < 2:
+    if len(filled) < 2:
         return None
     region = union([mask.region for mask in filled])
     one = replace(filled[0], name=target, structure=target, region=region, own_region=region)

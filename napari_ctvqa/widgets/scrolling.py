@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QSize, Qt
-from qtpy.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtCore import QEvent, QSize, Qt
+from qtpy.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 LEAST_HEIGHT_PX = 110
 
@@ -22,7 +22,35 @@ class Scrolling(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setAccessibleName(accessible_name)
+        self._resizing = self._bar_due = False
         self.setWidget(content)
+        self.verticalScrollBar().rangeChanged.connect(self._on_range)
+
+    def _on_range(self) -> None:
+        """Show or hide the bar now.
+
+        Qt makes the content as wide as there is room without the bar, and hides the bar only with
+        the next turn of its loop: a picture taken, or painted, meanwhile has the bar over the
+        content's right edge.
+        """
+        self._bar_due = True
+        if not self._resizing:  # else when Qt has placed everything
+            self._settle_bar()
+
+    def _settle_bar(self) -> None:
+        if self._bar_due:
+            self._bar_due = False
+            QApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
+
+    def event(self, event: QEvent) -> bool:
+        """Leave nothing for later when the size has changed."""
+        if event.type() != QEvent.Type.Resize:
+            return bool(super().event(event))
+        self._resizing = True
+        taken = bool(super().event(event))
+        self._resizing = False
+        self._settle_bar()
+        return taken
 
     def minimumSizeHint(self) -> QSize:
         """Return the content's least width beside a scroll bar, and a fixed height."""

@@ -232,7 +232,41 @@ def test_a_step_on_both_kidneys_makes_both_stand_out(viewer, session, layers):
     focus.step(EvidenceStep(StepKind.MEASURE, "kidney_left", "volume_cm3", 9.0, mask="kidney_left"))
     assert layers.focused is case.masks["kidney_left"]
     focus.step(EvidenceStep(StepKind.SEGMENT, "largest kidney", mask="kidney_left"))
-    assert layers.focused is case.masks["kidney_left"]
+    larger = max(case.masks["kidney_left"], case.masks["kidney_right"], key=_voxels)
+    assert (whole(layers.focused) == whole(larger)).all()
+
+
+def _voxels(mask):
+    return mask.region.voxels
+
+
+def test_a_step_on_one_lesion_makes_that_one_stand_out(viewer, session, layers):
+    made = phantom_masks_ras()
+    lesions = made["ball"] | made["cube"]
+    parts = {f"liver_segment_{n}": np.zeros_like(lesions) for n in range(1, 9)}
+    parts["liver_segment_7"], parts["liver_segment_2"] = made["ball"], made["cube"]
+    order, flips = (0, 1, 2), (True, True, False)
+    hu, affine = stored(phantom_hu_ras(), order, flips)
+    masks = {"liver_lesion": lesions, "spleen": made["rod"], **parts}
+    case = case_of(hu, affine, {n: stored(m, order, flips)[0] for n, m in masks.items()})
+    focus = Focus(session, layers)
+    session.update(case=case)
+    one, other = (case.masks[f"liver_segment_{n}"] for n in (7, 2))
+    larger, smaller = sorted((one, other), key=_voxels, reverse=True)
+    for target, wanted in (
+        ("largest liver_lesion", larger),
+        ("second largest liver_lesion", smaller),
+        ("liver_lesion in liver_segment_7", one),
+        ("liver_lesion in liver_segment_2", other),
+    ):
+        focus.step(EvidenceStep(StepKind.MEASURE, target, "mean_hu", 60.0, mask="liver_lesion"))
+        assert (whole(layers.focused) == whole(wanted)).all(), target
+        assert layers.current_slice(0) in np.flatnonzero(whole(wanted).any(axis=(1, 2)))
+    assert session.focus.structure == "liver lesion in liver segment 2"
+    focus.step(EvidenceStep(StepKind.SEGMENT, "liver_lesion", mask="liver_lesion"))
+    assert layers.focused is case.masks["liver_lesion"]
+    nowhere = EvidenceStep(StepKind.MEASURE, "liver_lesion in liver_segment_5", mask="liver_lesion")
+    assert focus.mask_of(nowhere) is None, "not those of another segment"
 
 
 def test_the_other_planes_run_through_the_focused_mask(session, layers):

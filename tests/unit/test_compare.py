@@ -315,6 +315,38 @@ def test_a_measurement_is_not_missed_where_the_own_numbers_give_the_answer():
     assert result.first_difference == 2, "knowledge that it did not look up is still missing"
 
 
+def test_a_measurement_of_something_else_is_no_difference_where_the_own_numbers_give_the_answer():
+    reference = [measure("spleen", 400.0), measure("liver", 0.5), answer("yes")]
+    besides = [reference[0], measure("aorta", 90.0)]
+    _, result = compared(reference, [*besides, answer("yes", says="yes")])
+    assert result.rows[1].match is StepMatch.WRONG_TARGET, "it is told what was measured"
+    assert result.first_difference is None, "and it does not lead to the answer"
+    _, result = compared(reference, [*besides, answer("yes")])
+    assert result.first_difference == 1, "nothing of its own says yes"
+    _, result = compared(reference, [*besides, answer("no", says="no")])
+    assert result.first_difference == 1
+    other = [reference[0], measure("liver", 0.9), answer("yes", says="yes")]
+    assert compared(reference, other)[1].first_difference == 1, "another value is a difference"
+
+
+def test_another_mask_is_no_difference_where_all_that_was_measured_is_the_same():
+    reference = [segment("spleen"), measure("spleen", 400.0), answer("yes")]
+    other = [segment("liver"), measure("spleen", 400.0)]
+    matches, result = compared(reference, [*other, answer("yes")])
+    assert matches == ["wrong target", "same", "same"] and result.first_difference is None
+    assert compared(reference, [*other, answer("no")])[1].first_difference == 0
+    wrong = [segment("liver"), measure("spleen", 300.0), answer("yes")]
+    assert compared(reference, wrong)[1].first_difference == 0
+    more = [segment("spleen", 150.0), measure("spleen", 400.0), answer("yes")]
+    assert compared(reference, more)[1].first_difference is None
+
+
+def test_knowledge_that_was_not_looked_up_stays_a_difference():
+    reference = [*REFERENCE[:2], lookup("grade"), answer("mild")]
+    model = [*REFERENCE[:2], lookup("another"), answer("mild", says="mild")]
+    assert compared(reference, model)[1].first_difference == 2
+
+
 def test_hu_are_the_same_within_one_hu_whatever_their_size():
     for reference, value, match in ((0.4, -0.4, "same"), (200.0, 201.5, "wrong value")):
         got, _ = compared([lesions("mean_hu", "liver", reference)],

@@ -210,3 +210,37 @@ def test_a_word_that_can_only_fill_is_left_out_and_told(subtype, text, organ, le
 )
 def test_a_word_that_may_narrow_down_or_turn_round_is_never_left_out(subtype, text, organ):
     assert "not understood" in read(subtype, text, organ).problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Compare segments 7 and 8.",
+        "Compare segments VII and VIII.",
+        "Compare lesions in segments 7 vs 8",
+        "Evaluate lesion distribution between segments 7 and 8.",
+        "Compare segment 7 with segment 8.",
+    ],
+)
+def test_numbered_segments_are_the_livers_where_no_organ_is_named(text):
+    found = read("inter-segment comparison", text)
+    assert found.problem == ""
+    assert found.structure == "liver_lesion"
+    assert found.listed == ("liver_segment_7", "liver_segment_8")
+
+
+@pytest.mark.parametrize("text", ["Compare the spleen's segments 7 and 8.", "Compare 7 and 8."])
+def test_segments_of_another_organ_and_bare_numbers_stay_a_problem(text):
+    assert read("inter-segment comparison", text).problem
+
+
+def test_the_rule_agent_compares_segments_without_an_organs_name():
+    masks = {
+        f"liver_segment_{n}": block(SHAPE, slice(2, 12), slice(2, 12), slice(4 * n, 4 * n + 4))
+        for n in range(1, 9)
+    }
+    masks["liver_lesion"] = block(SHAPE, slice(4, 6), slice(4, 6), slice(29, 31))
+    options = "Segment 7 has more lesions|Segment 8 has more lesions|Both have the same number"
+    made = question("inter-segment comparison", "Compare segments 7 and 8.", options=options)
+    *_, last = MODEL.answer(made, case(masks), AnswerFormat.MC)
+    assert last.raw_text == "A"
