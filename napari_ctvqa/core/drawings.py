@@ -114,14 +114,27 @@ def with_short_axis(drawing: Drawing, grid: Grid) -> Drawing:
     return _of_mm(drawing, matrix, (first, last, middle - half, middle + half))
 
 
+def handles(drawing: Drawing) -> tuple[Point, ...]:
+    """Return the points that can be moved: its own, and an ellipse's two other corners."""
+    if drawing.kind is not Kind.ELLIPSE or len(drawing.points) < 2:
+        return drawing.points
+    (top, left), (bottom, right) = drawing.points
+    return (*drawing.points, (top, right), (bottom, left))
+
+
 def with_point(drawing: Drawing, number: int, to: Point, grid: Grid) -> Drawing:
-    """Return the drawing with one point moved.
+    """Return the drawing with one of its ``handles`` moved.
 
     The short axis of a bidirectional drawing stays at a right angle: moved at one end it slides
     along the long axis; moving the long axis takes it along, its lengths to either side kept.
     """
     points = list(drawing.points)
-    points[number] = to
+    if number < len(points):
+        points[number] = to
+    else:  # an ellipse's other corners: row of the one point, column of the other
+        row, column = (0, 1) if number == 2 else (1, 0)
+        points[row] = (to[0], points[row][1])
+        points[column] = (points[column][0], to[1])
     moved = replace(drawing, points=tuple(points))
     if drawing.kind is not Kind.BIDIRECTIONAL or len(points) < 4:
         return moved
@@ -168,6 +181,16 @@ def shifted(drawing: Drawing, rows: float, columns: float) -> Drawing:
 
 
 # ------------------------------------------------------------------------------ shape
+
+
+def strokes(drawing: Drawing) -> tuple[tuple[Points, bool], ...]:
+    """Return the lines to draw, as points and whether the last is joined to the first."""
+    if drawing.kind in REGIONS:
+        return ((outline(drawing), True),)
+    points = np.array(drawing.points).reshape(-1, 2)
+    if drawing.kind is Kind.BIDIRECTIONAL:
+        return tuple((part, False) for part in (points[:2], points[2:4]) if len(part) == 2)
+    return ((points, False),)
 
 
 def outline(drawing: Drawing, corners: int = _ELLIPSE_CORNERS) -> Points:

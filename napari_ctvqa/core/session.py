@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
     from napari_ctvqa.core.errors import CtvqaError
+    from napari_ctvqa.core.kept_drawings import KeptDrawing
     from napari_ctvqa.core.live import LiveRun
     from napari_ctvqa.core.ports import Benchmark
     from napari_ctvqa.core.questions import QuestionSet
@@ -143,6 +144,18 @@ class Wishes:
     """Window preset by name."""
     tool = Signal(str)
     """What dragging in the picture does: ``WINDOW_REGION`` or a kind of drawing, empty for none."""
+    measure_choose = Signal(str)
+    """Id of a measurement to make stand out, empty for none."""
+    measure_jump = Signal(str)
+    """Id: choose it, and go to its plane and slice."""
+    measure_step = Signal(int)
+    """+1 / -1: choose the next / previous measurement and go there."""
+    measure_rename = Signal(str, str)
+    """Id and new name."""
+    measure_delete = Signal(str)
+    """Id; empty: the chosen one."""
+    measure_export = Signal(object)
+    """Path of the CSV table to write."""
     probe_radius = Signal(float)
     """Radius in mm of the circle under the pointer that HU are averaged in."""
     toggle_overlays = Signal()
@@ -177,6 +190,8 @@ class Session:
     """``validation``, ``absent_means_none``."""
     segmenting_changed = Signal()
     """``segmenting``, ``use_segmented``."""
+    measurements_changed = Signal()
+    """``measurements``, ``measurement``."""
     tool_changed = Signal()
     """``tool``."""
     probe_changed = Signal()
@@ -228,6 +243,10 @@ class Session:
         self.segmenting = Segmenting()
         self.use_segmented = False
         """Off, a structure without a file has no mask; on, in runs, a program's."""
+        self.measurements: tuple[KeptDrawing, ...] = ()
+        """What was measured on the case that is shown; all of it is on disk."""
+        self.measurement = ""
+        """The id of the chosen one, empty for none."""
         self.tool = ""
         """What dragging in the picture does; empty: what napari does."""
         self.probe_radius_mm = PROBE_RADIUS_MM
@@ -260,6 +279,11 @@ class Session:
     def hides(self, question_id: str) -> bool:
         """Return whether the reference of a question, and all that tells it, is hidden."""
         return self.hide_reference and question_id not in self.revealed_ids
+
+    @property
+    def chosen_measurement(self) -> KeptDrawing | None:
+        """Return the measurement that is chosen."""
+        return next((m for m in self.measurements if m.id == self.measurement), None)
 
     @property
     def predictions(self) -> dict[str, Prediction]:
@@ -301,6 +325,8 @@ _ANNOUNCES = {
     "absent_means_none": "validation_changed",
     "segmenting": "segmenting_changed",
     "use_segmented": "segmenting_changed",
+    "measurements": "measurements_changed",
+    "measurement": "measurements_changed",
     "tool": "tool_changed",
     "probe_radius_mm": "probe_changed",
     "problem": "problem_changed",

@@ -151,7 +151,7 @@ def circle_text(
         return f"{said} ({radius})" if said == NO_VOXELS and radius else said
     count = f"{found.voxels} voxel{'' if found.voxels == 1 else 's'}"
     beside = ", ".join(part for part in (radius, count) if part)
-    return f"{_tenth(found.mean_hu)} ± {_tenth(found.sd_hu)} ({beside})"
+    return f"{tenth(found.mean_hu)} ± {tenth(found.sd_hu)} ({beside})"
 
 
 def _holds(mask: Mask, index_zyx: Voxel) -> bool:
@@ -173,9 +173,9 @@ def _inside(voxel: Voxel, shape_zyx: tuple[int, int, int]) -> bool:
 
 
 def _mm(point: npt.NDArray[np.float64]) -> str:
-    return " ".join(_tenth(float(part)) for part in point)
+    return " ".join(tenth(float(part)) for part in point)
 
 
-def _tenth(value: float) -> str:
-    # Adding 0.0 turns a negative zero into a zero: "-0.0" would look like a side.
+def tenth(value: float) -> str:
+    """Return a number with one decimal; never "-0.0", which would look like a side."""
     return f"{round(value, 1) + 0.0:.1f}"

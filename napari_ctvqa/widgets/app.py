@@ -29,9 +29,11 @@ from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.layouts import LEFT_PX, RIGHT_PX, Layouts
+from napari_ctvqa.widgets.measure_menu import MeasureMenu
 from napari_ctvqa.widgets.overlays import Overlays
 from napari_ctvqa.widgets.panels import (
     evidence,
+    measure,
     model,
     question,
     questions,
@@ -107,7 +109,7 @@ class App(QObject):
             module.PANEL.title: module.PANEL(self.session)
             for module in (
                 *(questions, run, model, validate),
-                *(question, evidence, side_by_side, segment),
+                *(question, evidence, side_by_side, segment, measure),
             )
         }
         self.banner = ProblemBanner(self.session)
@@ -209,6 +211,7 @@ class App(QObject):
             self.window.splitDockWidget(upper, lower, Qt.Orientation.Vertical)
             self.window.tabifyDockWidget(lower, docks["Side by side"])
             self.window.tabifyDockWidget(lower, docks["Segment"])
+            self.window.tabifyDockWidget(lower, docks["Measure"])
         docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],
@@ -380,6 +383,7 @@ class ViewBar(QToolBar):
         self.addSeparator()
         self.addWidget(PresetBox(app.session, app.tools.windowing))
         self.addWidget(WindowMenu(app.session, app.tools.windowing, app.tools.edit_presets))
+        self.addWidget(MeasureMenu(app.session))
         self.addAction("Overlays", app.session.wishes.toggle_overlays.emit)
         self.addAction("Layers", app._toggle_napari_docks)
         self.addAction("Keys (F1)", app.show_help)

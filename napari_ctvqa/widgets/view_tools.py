@@ -1,4 +1,4 @@
-"""ViewTools: what the pointer and the keys do in the picture: the window, and undo."""
+"""ViewTools: what the pointer and the keys do in the picture: window, measuring, undo."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
 
+from napari_ctvqa.core.drawings import KINDS
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.measuring import PROBE_RADII_MM, next_radius_mm
 from napari_ctvqa.core.session import WINDOW_REGION
 from napari_ctvqa.core.undo import UndoStack
 from napari_ctvqa.io.user_config import store_object, stored_object
+from napari_ctvqa.widgets.measurements import Measurements
+from napari_ctvqa.widgets.measuring import DrawTool
 from napari_ctvqa.widgets.preset_editor import PresetEditor
 from napari_ctvqa.widgets.shortcuts import Binding, bindings
 from napari_ctvqa.widgets.surface import NapariSurface
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
+_STEPS_VOXELS = {"": 1, "_far": 10}
 _PRESET_KEYS = "presets"
 _PROBE_FILE = "probe.json"
 
@@ -54,8 +59,9 @@ class ViewTools:
         self.session, self.layers, self._canvas = session, layers, canvas
         self.undo_stack = UndoStack()
         self.windowing = Windowing(session, layers, self.undo_stack)
-        self._tools: list[Any] = []
+        self._tools: dict[int, list[Any]] = {}
         self._surfaces: list[Surface] = []
+        self.measurements = Measurements(session, layers, self.undo_stack, self._shows)
         self._shortcuts: Shortcuts | None = None
         self._napari = NapariSurface(viewer, layers, canvas)
         self.add_surface(self._napari)
@@ -77,19 +83,51 @@ class ViewTools:
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
-        for tool in self._tools:
-            tool.close()
-        self._tools.clear()
+        for surface in tuple(self._surfaces):
+            self.remove_surface(surface)
+        self.measurements.close()
         self.windowing.close()
         self._napari.close()
 
     def add_surface(self, surface: Surface) -> None:
         """Let the tools work on another canvas, too."""
         self._surfaces.append(surface)
-        self._tools += [
+        self._tools[id(surface)] = [
             WindowDrag(surface, self.windowing),
             WindowRegion(surface, self.windowing, self.session),
+            DrawTool(surface, self.session, self.measurements),
         ]
+
+    def remove_surface(self, surface: Surface) -> None:
+        """Take the tools off a canvas that goes."""
+        self._surfaces = [other for other in self._surfaces if other is not surface]
+        for tool in self._tools.pop(id(surface), []):
+            tool.close()
+
+    def _shows(self, plane: int) -> bool:
+        """Return whether a picture that is seen shows this plane."""
+        return any(s.plane == plane and s.widget.isVisible() for s in self._surfaces)
+
+    def _draw_tools(self) -> list[DrawTool]:
+        tools = [tool for tools in self._tools.values() for tool in tools]
+        return [tool for tool in tools if isinstance(tool, DrawTool)]
+
+    def _draw_tool(self) -> DrawTool:
+        """Return the tool that keys work on: where the chosen one is shown, or the pointer was."""
+        tools = [tool for tool in self._draw_tools() if tool.surface.widget.isVisible()]
+        tools = tools or self._draw_tools()
+        showing = [tool for tool in tools if tool.shows_chosen() and not self.session.tool]
+        return max(showing or tools, key=lambda tool: tool.seen)
+
+    def leave(self) -> None:
+        """Drop what is being drawn; else put the tool down; else choose no measurement."""
+        dropped = [tool.cancel() for tool in self._draw_tools()]
+        if any(dropped):
+            return
+        if self.session.tool:
+            self.session.update(tool="")
+        else:
+            self.measurements.choose("")
 
     def take_tool(self, name: str) -> None:
         """Take a tool; the one that is in the hand already is put down."""
@@ -111,7 +149,18 @@ class ViewTools:
         return {
             "undo": self.undo,
             "redo": self.redo,
-            "leave_tool": partial(take, ""),
+            "leave_tool": self.leave,
+            **{f"measure_{kind.value}": partial(take, kind.value) for kind in KINDS},
+            "measure_place": lambda: self._draw_tool().place(),
+            "measure_next_point": lambda: self._draw_tool().pick_next(),
+            **{
+                f"measure_{name}{far}": partial(self._nudge, *way, voxels)
+                for name, way in _WAYS.items()
+                for far, voxels in _STEPS_VOXELS.items()
+            },
+            "next_measurement": partial(self.measurements.step, 1),
+            "previous_measurement": partial(self.measurements.step, -1),
+            "delete_measurement": self.measurements.delete,
             "window_reset": self.windowing.back_to_preset,
             "window_region": partial(take, WINDOW_REGION),
             "window_per_case": self._toggle_per_case,
@@ -119,6 +168,9 @@ class ViewTools:
             "probe_larger": partial(self._step_probe_radius, 1),
             "probe_smaller": partial(self._step_probe_radius, -1),
         }
+
+    def _nudge(self, right: int, down: int, voxels: int) -> None:
+        self._draw_tool().nudge(right, down, voxels)
 
     def bind(self, shortcuts: Shortcuts) -> None:
         """Give the presets' keys to the window, now and whenever the table changes."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.surface import Surface
     from napari_ctvqa.widgets.windowing import Window, Windowing
 
-_PRESSES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick)
-_KEYS = (
+PRESSES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick)
+MODIFIERS = (
     Qt.KeyboardModifier.ShiftModifier
     | Qt.KeyboardModifier.ControlModifier
     | Qt.KeyboardModifier.AltModifier
@@ -50,7 +50,7 @@ class WindowDrag(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Take the drags that are ours, let all else through."""
         kind = event.type()
-        if kind in _PRESSES:
+        if kind in PRESSES:
             return self._begin(event)
         if self._button is None:
             return False
@@ -65,7 +65,7 @@ class WindowDrag(QObject):
     def _begin(self, event: QMouseEvent) -> bool:
         if self._button is not None:
             return True
-        held, keys = event.button(), event.modifiers() & _KEYS
+        held, keys = event.button(), event.modifiers() & MODIFIERS
         shift = Qt.KeyboardModifier.ShiftModifier
         ours = (held == Qt.MouseButton.RightButton and keys == Qt.KeyboardModifier.NoModifier) or (
             held == Qt.MouseButton.LeftButton and keys == shift
@@ -119,8 +119,8 @@ class WindowRegion(QObject):
         if self.session.tool != WINDOW_REGION:
             return False
         kind = event.type()
-        if kind in _PRESSES and event.button() == Qt.MouseButton.LeftButton:
-            if event.modifiers() & _KEYS:
+        if kind in PRESSES and event.button() == Qt.MouseButton.LeftButton:
+            if event.modifiers() & MODIFIERS:
                 return False
             self._from_px = event.position()
             self._draw(event.position())

@@ -12,7 +12,9 @@ os.environ.setdefault("NAPARI_ASYNC", "0")
 
 @pytest.fixture(autouse=True)
 def _no_user_s_settings(monkeypatch, tmp_path_factory):
-    """Leave the config folder of whoever runs the tests alone."""
+    """Leave the folders of whoever runs the tests alone."""
+    kept = tmp_path_factory.mktemp("measurements")
+    monkeypatch.setenv("NAPARI_CTVQA_MEASUREMENTS", str(kept))
     monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
 
 

@@ -273,6 +273,6 @@ def test_a_window_arranged_before_it_is_shown_keeps_no_stray_tab_bar(qapp):
     made.close()
     viewer.close()
     assert shown == [
-        ["Evidence", "Side by side", "Segment"],
+        ["Evidence", "Side by side", "Segment", "Measure"],
         ["Questions", "Run", "Model", "Validate"],
     ]

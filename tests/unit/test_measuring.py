@@ -22,6 +22,7 @@ from napari_ctvqa.core.drawings import (
     Drawing,
     Kind,
     crosses_itself,
+    handles,
     in_plane,
     on_slice,
     shifted,
@@ -319,6 +320,23 @@ def test_what_a_sheared_scan_s_picture_has_around_the_scan_does_not_count():
     assert any("outside the volume" in caveat for caveat in found.caveats)
     assert any("outside the scan" in caveat for caveat in found.caveats)
     assert found.value("voxels") < high * wide
+
+
+@pytest.mark.parametrize(
+    ("number", "points"),
+    [
+        (0, ((1, 2), (8, 12))),
+        (1, ((4, 6), (1, 2))),
+        (2, ((1, 6), (8, 2))),
+        (3, ((4, 2), (1, 12))),
+    ],
+)
+def test_each_corner_of_an_ellipse_s_box_can_be_moved(number, points):
+    ellipse = drawn(Kind.ELLIPSE, [(4, 6), (8, 12)])
+    assert handles(ellipse) == ((4, 6), (8, 12), (4, 12), (8, 6))
+    moved = with_point(ellipse, number, (1.0, 2.0), ON)
+    assert moved.points == points
+    assert handles(moved)[number] == (1, 2)
 
 
 # ------------------------------------------------------------------- beyond the volume
