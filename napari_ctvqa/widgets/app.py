@@ -232,19 +232,20 @@ class App(QObject):
         return {title: dock for title, dock in found.items() if dock is not None}
 
     def _hide_stray_tab_bars(self) -> None:
-        """Hide tab bars that lie beside none of their docks, or have none.
+        """Hide tab bars that lie beside none of their docks, have none, or part of another's.
 
         Arranged before it is shown, the window keeps one of each earlier layout and draws it over
         whatever lies there.
         """
         docks = {title: dock_of(panel) for title, panel in self.panels.items()}
-        for bar in self.window.findChildren(QTabBar):
-            if bar.parent() is not self.window or not bar.isVisible():
+        bars = [bar for bar in self.window.findChildren(QTabBar) if bar.parent() is self.window]
+        told = {bar: {bar.tabText(n) for n in range(bar.count())} for bar in bars}
+        for bar, titles in told.items():
+            if not bar.isVisible():
                 continue
-            if not bar.count():
+            if any(titles < others for others in told.values()):  # no tab at all, too
                 bar.hide()
                 continue
-            titles = [bar.tabText(n) for n in range(bar.count())]
             own = [docks[title] for title in titles if docks.get(title) is not None]
             if own and all(dock is None or dock.isHidden() for dock in own):
                 bar.hide()
