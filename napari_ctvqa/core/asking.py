@@ -104,7 +104,8 @@ class Sampling:
 class Ask:
     """One request to a model.
 
-    ``tools`` are function-calling objects; none on an agent's last turn. ``template`` goes to the
+    ``tools`` are function-calling objects; none on an agent's last turn, where ``closed_tools`` are
+    those that the conversation has called and that may be called no more. ``template`` goes to the
     chat template (``enable_thinking`` …), ``processor`` to the picture processor (pixel limits,
     ``crop_to_patches`` …), where the way to run can pass them on. ``expected_tokens`` is our
     estimate of the prompt, 0 when unknown: a server that reports far fewer has cut it.
@@ -116,6 +117,7 @@ class Ask:
     template: Mapping[str, Any] = field(default_factory=no_items)
     processor: Mapping[str, Any] = field(default_factory=no_items)
     expected_tokens: int = 0
+    closed_tools: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

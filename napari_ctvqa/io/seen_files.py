@@ -165,6 +165,7 @@ class _AskReader:
                 dict(row["template"]),
                 dict(row["processor"]),
                 int(row["expected_tokens"]),
+                tuple(row.get("closed_tools", ())),
             )
             notes = tuple(str(note) for note in row["notes"])
             sent.append(Sent(Prepared(ask, notes, dict(row["recipe"])), int(row["step"])))

@@ -75,6 +75,8 @@ class SeenAnswer:
         pictures: bool = True,
     ) -> None:
         self.question_id, self.model = question_id, model
+        self.config: Mapping[str, Any] = {}
+        """How it was made, where no result file says so."""
         self.sent: list[Sent] = []
         self.lines: list[bytes] = []
         """Events as JSON lines, with seconds since this object was made."""
@@ -174,6 +176,7 @@ class SeenFiles:
             "question_id": answer.question_id,
             "model": answer.model,
             "requests": _requests(answer.sent, names),
+            **({"config": plain(answer.config)} if answer.config else {}),
         }
         name = folder_name(answer.question_id)
         new, folder = self.folder / f".{name}.tmp", self.folder / name
@@ -254,7 +257,7 @@ def _requests(sent: Sequence[Sent], names: Mapping[int, str]) -> list[dict[str, 
     return rows
 
 
-_ASK_KEYS = ("tools", "sampling", "template", "processor", "expected_tokens")
+_ASK_KEYS = ("tools", "sampling", "template", "processor", "expected_tokens", "closed_tools")
 
 
 def _message_data(message: Message, names: Mapping[int, str]) -> dict[str, Any]:

@@ -117,7 +117,8 @@ def chat_body(
 
     ``more`` are further fields, e.g. a ``tool_choice``.
     """
-    wanted = {**dict(_wanted(ask, profile)), **more}
+    closed = bool(ask.closed_tools) and not ask.tools and profile.lists_closed_tools
+    wanted = {**dict(_wanted(ask, profile)), **({"tool_choice": "none"} if closed else {}), **more}
     not_taken = profile.refused | _NOT_TAKEN.get(profile.kind, frozenset())
     kept = {name: value for name, value in wanted.items() if name not in not_taken}
     fields: dict[str, Any] = {
@@ -126,8 +127,9 @@ def chat_body(
         "stream": True,
         **kept,
     }
-    if ask.tools:
-        fields["tools"] = [dict(tool) for tool in ask.tools]
+    tools = ask.closed_tools if closed else ask.tools
+    if tools:
+        fields["tools"] = [dict(tool) for tool in tools]
     left_out = frozenset(wanted) - frozenset(kept) - {"stream_options", "tool_choice"}
     return Body(fields, left_out)
 

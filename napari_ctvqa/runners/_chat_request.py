@@ -30,6 +30,7 @@ from napari_ctvqa.runners._server_errors import (
     failure_without_answer,
     is_html,
     kind_of_text,
+    misses_tools,
     not_a_server,
     not_connected,
     refused_fields,
@@ -71,8 +72,9 @@ class Limits:
 class ChatRequest:
     """One request: ``events`` yields what comes of it.
 
-    Afterwards ``refused`` names fields to leave out, and ``wait_s`` says after how many seconds to
-    ask again (only with ``may_wait``); with either of them there was no answer and no failure.
+    Afterwards ``refused`` names fields to leave out, ``misses_tools`` says to list the tools that
+    were called before, and ``wait_s`` after how many seconds to ask again (only with ``may_wait``);
+    with any of them there was no answer and no failure.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class ChatRequest:
         may_wait: bool = False,
     ) -> None:
         self.refused: frozenset[str] = frozenset()
+        self.misses_tools = False
         self.wait_s: float | None = None
         self._may_wait = may_wait
         self._request = request
@@ -139,9 +142,13 @@ class ChatRequest:
         if cancelled.is_set():
             yield Done("", (), "cancelled")
             return
-        self.refused = refused_fields(head.status, server_text(body), self._sent)
+        text = server_text(body)
+        if self._ask.closed_tools:
+            self.misses_tools = misses_tools(head.status, text, self._sent)
+        if not self.misses_tools:
+            self.refused = refused_fields(head.status, text, self._sent)
         self.wait_s = asked_to_wait(head) if self._may_wait else None
-        if not self.refused and self.wait_s is None:
+        if not self.refused and not self.misses_tools and self.wait_s is None:
             yield failure_of_answer(self._request, head.status, body, head.headers)
 
     def _take(self, chunk: bytes) -> Failed | None:

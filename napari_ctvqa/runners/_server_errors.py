@@ -140,6 +140,23 @@ _TLS_WANTED = re.compile(
 )
 
 
+_TOOLS_MISSED = tuple(
+    re.compile(shape, re.IGNORECASE)
+    for shape in (
+        r"tool[_ ]?use|tool[_ ]?result|tool[_ ]calls?|(role|message)s?\W{1,3}tool\b|tool messages?",
+        r"\b(must|expects?|requires?|required|needs?|needed|missing|should|without)\b",
+        r"\btools\b|\btool_?config\b",
+    )
+)
+"""All of them stand in what a server says that wants the tools listed: calls, a wish, the tools."""
+
+
+def misses_tools(status: int, text: str, sent: Mapping[str, Any]) -> bool:
+    """Return whether a server wants the tools listed that the conversation has called."""
+    said = all(shape.search(text) for shape in _TOOLS_MISSED)
+    return status in (400, 422) and "tools" not in sent and said
+
+
 def kind_of_text(text: str) -> FailureKind | None:
     """Return what kind of failure a server's text speaks of, None when it does not tell."""
     return next((kind for kind, pattern in _RULES if pattern.search(text)), None)

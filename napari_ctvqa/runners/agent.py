@@ -112,12 +112,13 @@ class Agent:
         return [Message("system", (system,)), *messages]
 
     def _ask(self, *, with_tools: bool) -> Ask:
-        offered = with_tools and lists_tools(self.speaker.preset.dialect)
-        tools = tuple(self.kit.schemas()) if offered else ()
+        listed = lists_tools(self.speaker.preset.dialect)
+        tools = tuple(self.kit.schemas()) if listed else ()
         messages = tuple(self._messages)
-        if not with_tools:
-            messages = (*messages[:-1], _with_text(messages[-1], "Answer now, without a tool."))
-        return replace(self.prepared.ask, messages=messages, tools=tools)
+        if with_tools:
+            return replace(self.prepared.ask, messages=messages, tools=tools)
+        messages = (*messages[:-1], _with_text(messages[-1], "Answer now, without a tool."))
+        return replace(self.prepared.ask, messages=messages, tools=(), closed_tools=tools)
 
     def _calls(self, came: Heard) -> tuple[Sequence[ToolCall], str]:
         """Return the calls of a text, and what had to be mended; neither when it is an answer."""

@@ -163,6 +163,11 @@ class ModelAnswerer:
         self.cancelled.set()
         self.way.close()
 
+    @property
+    def holding(self) -> bool:
+        """Return whether memory is held for the next question; a server's is none of ours."""
+        return bool(getattr(self.way, "holding", False))
+
     def close(self) -> None:
         """Free what the way to run holds."""
         self.way.close()

@@ -102,6 +102,8 @@ class Wanted:
     settings: Mapping[str, Any] = field(default_factory=no_items)
     predicted: tuple[Path, ...] = ()
     from_files: bool = False
+    idle_s: float | None = None
+    """After how many seconds without a question a worker ends itself; None for never."""
 
 
 class UnconfirmedHostError(CtvqaError):
@@ -411,6 +413,7 @@ def _worker(folder: Path, title: str, wanted: Wanted, preset: Preset) -> WorkerW
             interpreter_of(wanted.python),
             device=wanted.device or "auto",
             never_fp16=preset.never_fp16,
+            idle_s=wanted.idle_s,
             # The toy was checked in float32, and what it says must be the same everywhere.
             dtype="float32" if preset.toy else "auto",
         )

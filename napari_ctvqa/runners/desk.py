@@ -22,7 +22,7 @@ from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, want
 from napari_ctvqa.evidence.compare import compare_chains, judged
 from napari_ctvqa.io.seen_writing import SeenAnswer
 from napari_ctvqa.runners.batch import run_batch
-from napari_ctvqa.runners.kept import keep_answer, result_path
+from napari_ctvqa.runners.kept import keep_answer, keep_stopped, result_path
 from napari_ctvqa.runners.opening import Opened, open_path
 from napari_ctvqa.runners.segmenter import add_segmented
 
@@ -215,7 +215,8 @@ def answered(
 ) -> Generator[LiveAnswer, None, None]:
     """Yield what an answerer does, last with its answer: scored and on disk.
 
-    A stopped answer (``reason`` of its last turn is ``cancelled``) comes without a prediction.
+    A stopped answer (``reason`` of its last turn is ``cancelled``) comes without a prediction; what
+    the model saw and said until then is kept all the same.
 
     Raises
     ------
@@ -233,30 +234,35 @@ def answered(
     )
     seen = SeenAnswer(question.id, answerer.name)
     pace = _Pace(WORDS_EVERY_S)
-    for event in answerer.answer(question, case, answer_format):
-        seen.take(event)
-        if isinstance(event, Turn):
-            turns = (*turns, event)
-        elif isinstance(event, Prediction):
-            assert opened.benchmark is not None
-            live = replace(live, ended_s=time.monotonic())
-            score = opened.benchmark.score(question, event, answer_format)
-            path, lost = "", None
-            if not live.recorded:  # a replay is no new answer
-                kept = (opened, answerer, answer_format, question, event)
-                try:
-                    path = str(keep_answer(*kept, began=began, seen=seen))
-                except CtvqaError as error:
-                    lost = error
-            yield LiveAnswer(answerer.name, question, turns, event, score, path, live)
-            if lost is not None:
-                raise _not_kept(lost) from lost
-            continue
-        else:
-            live = live.after(event)
-        if isinstance(event, Tokens | Status) and not pace.allows():
-            continue
-        yield LiveAnswer(answerer.name, question, turns, live=live)
+    over = live.recorded  # a replay is no new answer
+    try:
+        for event in answerer.answer(question, case, answer_format):
+            seen.take(event)
+            if isinstance(event, Turn):
+                turns = (*turns, event)
+            elif isinstance(event, Prediction):
+                assert opened.benchmark is not None
+                live, over = replace(live, ended_s=time.monotonic()), True
+                score = opened.benchmark.score(question, event, answer_format)
+                path, lost = "", None
+                if not live.recorded:
+                    kept = (opened, answerer, answer_format, question, event)
+                    try:
+                        path = str(keep_answer(*kept, began=began, seen=seen))
+                    except CtvqaError as error:
+                        lost = error
+                yield LiveAnswer(answerer.name, question, turns, event, score, path, live)
+                if lost is not None:
+                    raise _not_kept(lost) from lost
+                continue
+            else:
+                live = live.after(event)
+            if isinstance(event, Tokens | Status) and not pace.allows():
+                continue
+            yield LiveAnswer(answerer.name, question, turns, live=live)
+    finally:  # also where nobody waits any more, since something else was opened
+        if not over:
+            keep_stopped(opened, answerer, answer_format, began=began, seen=seen)
     if live.running:
         live = replace(live, ended_s=time.monotonic())
         yield LiveAnswer(answerer.name, question, turns, live=live)

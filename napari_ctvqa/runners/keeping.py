@@ -42,6 +42,12 @@ class Keeper:
             self._last = (wanted, opened, answerer)
         return answerer
 
+    @property
+    def kept(self) -> Any:
+        """Return the answerer that ran last, None where nothing is kept."""
+        with self._lock:
+            return None if self._last is None else self._last[2]
+
     def let_go(self) -> None:
         """Free what the kept one holds, without waiting for it."""
         with self._lock:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal
+from napari_ctvqa.io.seen_files import has_seen
 from napari_ctvqa.io.seen_writing import SeenFiles
 from napari_ctvqa.runners.batch import result_row, run_description, with_note
 
@@ -77,3 +78,27 @@ def keep_answer(
         except OtherRunError:
             pass
         number += 1
+
+
+def keep_stopped(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    *,
+    began: str,
+    seen: SeenAnswer,
+) -> None:
+    """Put on disk what the model of a stopped answer saw and said, beside the window's results.
+
+    It is no answer, so there is no result file of that name and nothing replays it; the next answer
+    to the question does not replace it. Nothing is written where nothing was sent, and what cannot
+    be written is logged only.
+    """
+    if opened.benchmark is None or not seen.sent:
+        return
+    seen.config = run_description(answerer, answer_format, "", opened.benchmark.name)
+    stem = f"{answerer.name}_{answer_format.value}_single_{began}_stopped"
+    number = 1
+    while has_seen(path := results_folder(opened) / f"{stem}_{number}.json", seen.question_id):
+        number += 1
+    SeenFiles(path).keep(seen)

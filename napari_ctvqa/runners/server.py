@@ -272,6 +272,11 @@ class ServerWay:
                     yield Done("", reason="cancelled")
                     return
                 continue
+            if once.misses_tools:
+                self.profile = replace(self.profile, tools_stay=True)
+                store_profile(self.profile)
+                yield Status("The server wants the tools listed: asked again, none to be called.")
+                continue
             if not once.refused:
                 return
             self.profile = self.profile.without(once.refused)

@@ -121,6 +121,16 @@ class Profile:
     refused: frozenset[str] = frozenset()
     context: int | None = None
     checked: str = ""
+    tools_stay: bool = False
+    """Whether a conversation that called tools has to list them, also where none may be called."""
+
+    @property
+    def lists_closed_tools(self) -> bool:
+        """Return whether to list tools that may be called no more: learned, or known of Anthropic.
+
+        Its service refuses a conversation with tool calls in it and no tools.
+        """
+        return self.tools_stay or self.kind is Kind.ANTHROPIC
 
     @property
     def server_title(self) -> str:
@@ -197,6 +207,7 @@ def stored_profile(url: str, model: str) -> Profile:
             ),
             context=context if isinstance(context, int) else None,
             checked=str(stored.get("checked", "")),
+            tools_stay=stored.get("tools_stay") is True,
         )
     except ValueError:
         return plain

@@ -101,6 +101,12 @@ class WorkerWay:
         return None if process is None else process.pid
 
     @property
+    def holding(self) -> bool:
+        """Return whether a process is there that has, or loads, the model."""
+        process = self._process
+        return process is not None and not process.retired and process.alive()
+
+    @property
     def loaded(self) -> Mapping[str, Any]:
         """Return what the worker said of the loaded model: device, dtype, versions, seconds."""
         return self._loaded or {}

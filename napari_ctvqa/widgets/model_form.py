@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.io.run_settings import MOST_IDLE_MIN, idle_minutes, remember_idle_minutes
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT, DIRECT
 from napari_ctvqa.runners.choices import BUILT_IN, PLACE, PRESET, Choice, Wanted
@@ -51,6 +52,7 @@ class ModelForm(QWidget):
         self._browse = QPushButton("Browse …")
         self._python = _line("Python with torch", "this one")
         self._slices = QSpinBox()
+        self._idle = QSpinBox()
         self._form = QFormLayout(self)
         self._build()
         self._connect()
@@ -63,6 +65,12 @@ class ModelForm(QWidget):
         self._slices.setRange(0, MAX_SLICES)
         self._slices.setSpecialValueText("as the model's recipe says")
         self._slices.setAccessibleName("Slices sent")
+        self._idle.setRange(0, MOST_IDLE_MIN)
+        self._idle.setSpecialValueText("never")
+        self._idle.setSuffix(" min without a question")
+        self._idle.setAccessibleName("Unload after")
+        self._idle.setToolTip("Then its process ends, which frees its memory; asked, it is loaded")
+        self._idle.setValue(idle_minutes())
         folder = QWidget()
         row = QHBoxLayout(folder)
         row.setContentsMargins(0, 0, 0, 0)
@@ -81,6 +89,7 @@ class ModelForm(QWidget):
             ("Folder", self._folder_row),
             ("Python", self._python),
             ("Slices", self._slices),
+            ("Unload after", self._idle),
         ):
             self._form.addRow(_title(title), part)
 
@@ -91,6 +100,8 @@ class ModelForm(QWidget):
             line.textChanged.connect(lambda _: self.changed.emit())
         self._kit.currentIndexChanged.connect(lambda _: self.changed.emit())
         self._slices.valueChanged.connect(lambda _: self.changed.emit())
+        self._idle.valueChanged.connect(remember_idle_minutes)
+        self._idle.valueChanged.connect(lambda _: self.changed.emit())
         self._browse.clicked.connect(self._choose_folder)
 
     # ---------------------------------------------------------------- content
@@ -136,7 +147,7 @@ class ModelForm(QWidget):
         asked = self._asks_where
         server = self._server.text().strip() if asked == SERVER else ""
         agent = self._mode.currentData() == AGENT
-        slices = self._slices.value()
+        slices, idle_min = self._slices.value(), self._idle.value()
         return Wanted(
             choice.name,
             mode=AGENT if agent else DIRECT,
@@ -146,6 +157,7 @@ class ModelForm(QWidget):
             folder=self._folder.text().strip() if asked == FOLDER else "",
             python=self._python.text().strip() if self._asks_python else "",
             settings={"max_slices": slices} if slices else {},
+            idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
         )
 
     def problem(self) -> str:
@@ -192,6 +204,16 @@ class ModelForm(QWidget):
         return str(self._where.currentData())
 
     @property
+    def _runs_here(self) -> bool:
+        """Return whether what is chosen is loaded on this machine."""
+        choice = self.choice
+        if choice is None or choice.kind == BUILT_IN:
+            return False
+        if choice.kind == PLACE:
+            return choice.place is not None and not choice.place.server
+        return self._asks_where in ("", FOLDER)
+
+    @property
     def _asks_python(self) -> bool:
         choice = self.choice
         if choice is None or choice.kind == BUILT_IN:
@@ -213,6 +235,7 @@ class ModelForm(QWidget):
             self._folder_row: self._asks_where == FOLDER,
             self._python: self._asks_python,
             self._slices: model,
+            self._idle: self._runs_here,
         }
         for part, shown in rows.items():
             self._form.setRowVisible(part, shown)

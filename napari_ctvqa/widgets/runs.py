@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 THIS_QUESTION, THE_FILTER = "question", "filter"
 SHOW_EVERY_MS = 33
 """How often at most what a model does is shown: each time the window is painted anew."""
+LOOK_EVERY_MS = 5_000
+"""How often to look whether a model that is kept has unloaded itself."""
 
 
 class Runs:
@@ -72,6 +74,9 @@ class Runs:
         self._pause.setSingleShot(True)
         self._pause.setInterval(SHOW_EVERY_MS)
         self._pause.timeout.connect(self._show_held)
+        self._look = QTimer()
+        self._look.setInterval(LOOK_EVERY_MS)
+        self._look.timeout.connect(self._look_after_model)
 
     def start(self, wanted: Wanted, scope: str) -> None:
         """Let what is wanted answer the current question, or all that the filter shows."""
@@ -157,12 +162,13 @@ class Runs:
             self._take(item.answerer)
             run, key = self.session.runs.get(item.answerer.name), self.session.progress.message
             self._before = run.predictions.get(key) if run is not None else None
+            kept = hasattr(item.answerer, "close")
             self.session.update(
                 progress=replace(self.session.progress, model=item.answerer.name, path=item.path),
-                loaded=item.answerer.name
-                if hasattr(item.answerer, "close")
-                else self.session.loaded,
+                loaded=item.answerer.name if kept else self.session.loaded,
             )
+            if kept:
+                self._look.start()
         else:
             show(item)
 
@@ -306,8 +312,18 @@ class Runs:
             self._keeper.let_go()
             self.session.update(loaded="")
 
+    def _look_after_model(self) -> None:
+        """Say no longer that a model is loaded that has ended itself for want of questions."""
+        if self.busy:
+            return
+        kept = self._keeper.kept
+        if kept is None or not getattr(kept, "holding", True):
+            self._look.stop()
+            self.session.update(loaded="")
+
     def close(self) -> None:
         """Stop everything and leave no process behind."""
+        self._look.stop()
         self.abandon()
         self._keeper.close()
 

@@ -215,3 +215,18 @@ def test_opening_something_else_stops_the_model(desk):
     assert slow.cancelled.is_set()
     assert desk.session.live is None
     assert desk.session.progress.state is RunState.IDLE
+
+
+def test_a_model_that_ended_itself_is_called_loaded_no_longer(desk, monkeypatch):
+    monkeypatch.setattr(runs_module, "LOOK_EVERY_MS", 20)
+    desk.runs = Runs(desk.session, desk.jobs, desk.runs.opened)
+    slow = Slow()
+    slow.holding = True
+    begin(desk, slow)
+    slow.go_on.set()
+    until(lambda: not desk.runs.busy)
+    QApplication.processEvents()
+    assert desk.session.loaded == "toy"
+    slow.holding = False
+    until(lambda: desk.session.loaded == "")
+    desk.runs.close()

@@ -8,11 +8,12 @@ import pytest
 from panel_sessions import listener as heard_from
 from panel_sessions import opened
 from panel_texts import labels_are_plain, shown_texts, texts_of
-from qtpy.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QRadioButton
+from qtpy.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QRadioButton, QSpinBox
 
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunProgress, RunState, Session
 from napari_ctvqa.extensions import Discovered
+from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.choices import (
     BUILT_IN,
@@ -162,8 +163,8 @@ def test_run_asks_with_model_mode_kit_and_scope(show):
     _button(panel, "Run").click()
     assert heard == [
         (Wanted("rules"), "question"),
-        (Wanted("toy"), "question"),
-        (Wanted("toy", mode="agent", kit="live"), "filter"),
+        (Wanted("toy", idle_s=900.0), "question"),
+        (Wanted("toy", mode="agent", kit="live", idle_s=900.0), "filter"),
     ]
 
 
@@ -190,7 +191,10 @@ def test_a_model_without_a_place_asks_for_one_and_says_where_pictures_go(show, m
     _button(panel, "Run").click()
     assert heard == [
         (Wanted("big", server="https://gpu7.example.org/v1"), "question"),
-        (Wanted("big", folder="/models/big", python="/envs/big/bin/python"), "question"),
+        (
+            Wanted("big", folder="/models/big", python="/envs/big/bin/python", idle_s=900.0),
+            "question",
+        ),
     ]
 
 
@@ -216,6 +220,40 @@ def test_a_place_that_was_used_before_is_listed_with_its_host(show):
     models = _combo(panel, "Model or agent")
     assert models.itemText(0) == "org/Big on localhost  (used before)"
     assert "Pictures go to localhost" in shown_texts(panel)
+
+
+def _idle(panel):
+    return next(b for b in panel.findChildren(QSpinBox) if b.accessibleName() == "Unload after")
+
+
+def test_after_how_long_a_model_unloads_itself_is_said_set_and_remembered(show):
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session)
+    assert not _idle(panel).isVisible(), "rules hold nothing"
+    choose(panel, "toy")
+    assert _idle(panel).isVisible()
+    assert _idle(panel).text() == "15 min without a question"
+    _idle(panel).setValue(2)
+    _button(panel, "Run").click()
+    _idle(panel).setValue(0)
+    assert _idle(panel).text() == "never"
+    _button(panel, "Run").click()
+    assert [wanted.idle_s for wanted, _ in heard] == [120.0, None]
+    _idle(panel).setValue(40)
+    assert _idle(show(opened())).value() == 40
+    choose(panel, "big", Server="http://localhost:8000/v1")
+    assert not _idle(panel).isVisible(), "a server's memory is its own"
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"unload_after_min": "soon"}', '{"unload_after_min": -3}', "x"]
+)
+def test_a_setting_that_cannot_be_read_is_the_usual_one(show, stored):
+    file = config_folder() / "runs.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(stored)
+    assert _idle(show(opened())).value() == 15
 
 
 def test_a_loaded_model_can_be_unloaded_when_nothing_runs(show):

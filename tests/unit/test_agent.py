@@ -102,7 +102,10 @@ def test_calls_that_the_server_parsed_need_no_text():
 def test_the_last_step_has_no_tools_and_asks_for_the_answer():
     answerer = model(SEGMENT, SEGMENT, "B", max_steps=3)
     told(answerer)
+    first, *_, last = answerer.way.asks
     assert [bool(ask.tools) for ask in answerer.way.asks] == [True, True, False]
+    assert last.closed_tools == first.tools, "for a server that wants called tools listed"
+    assert first.closed_tools == ()
 
 
 def test_at_the_step_limit_the_last_text_stands_without_a_final_answer():

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,8 @@ def test_a_folder_runs_in_the_worker_with_what_its_preset_wants(bench, tmp_path)
     settings = made.way.settings
     assert (settings.interpreter, settings.device) == ("/env/python", "cuda:1")
     assert settings.never_fp16 and not settings.trust_remote_code
+    assert settings.idle_s is None
+    assert answerer_for(replace(wanted, idle_s=900.0), opened).way.settings.idle_s == 900.0
     assert (made.name, made.config.way) == ("medgemma-4b-it", "worker")
     before = made.config.model_id
     assert before.startswith("medgemma-4b-it ")

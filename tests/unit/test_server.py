@@ -26,7 +26,9 @@ from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens, Usage, Warned
 from napari_ctvqa.core.ports import Way
 from napari_ctvqa.core.records import ToolCall
+from napari_ctvqa.runners._chat_body import chat_body
 from napari_ctvqa.runners.server import Limits, ServerWay
+from napari_ctvqa.runners.server_profile import Kind, Profile
 
 TOOL = {"type": "function", "function": {"name": "side", "parameters": {"type": "object"}}}
 
@@ -214,6 +216,52 @@ def test_a_field_that_is_refused_is_left_out_told_and_remembered():
     assert any("top_k" in e.text for e in events if isinstance(e, Status))
     assert ["top_k" in r.body for r in server.received] == [True, False, False]
     assert again == Done("B")
+
+
+CALLED = (
+    Message("user", ("Which side?",)),
+    Message("assistant", ("",), calls=(ToolCall("side", {}),)),
+    Message("tool", ("left",), tool="side", call_id="c1"),
+    Message("user", ("Answer now, without a tool.",)),
+)
+TOOLS_MISSED = (
+    "Requests which include `tool_use` or `tool_result` blocks must define `tools`.",
+    "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+    "This model expects the `tools` param if tool calls are in the conversation.",
+)
+
+
+@pytest.mark.parametrize("said", TOOLS_MISSED)
+def test_a_server_that_wants_called_tools_listed_is_given_them_closed(said):
+    """The last turn of an agent: Anthropic's service refuses tool calls without tools."""
+    ask = Ask(CALLED, closed_tools=(TOOL,))
+    refusal = error(400, {"error": {"type": "invalid_request_error", "message": said}})
+    with serving(refusal, words("Left"), words("Left again")) as server:
+        events = events_of(plain_way(server.url, "m"), ask)
+        again = end_of(plain_way(server.url, "m"), ask)
+    assert events[-1] == Done("Left")
+    assert any("tools listed" in e.text for e in events if isinstance(e, Status))
+    first, second, third = (r.body for r in server.received)
+    assert "tools" not in first and "tool_choice" not in first
+    for sent in (second, third):  # remembered, so that nothing is refused again
+        assert sent["tools"] == [TOOL] and sent["tool_choice"] == "none"
+    assert again == Done("Left again")
+
+
+def test_tools_that_were_called_are_listed_for_nobody_else():
+    with serving(error(400, {"error": {"message": TOOLS_MISSED[0]}}), words("Left")) as server:
+        assert isinstance(end_of(plain_way(server.url, "m"), Ask(CALLED)), Failed)
+        end_of(plain_way(server.url, "m"), Ask(CALLED, closed_tools=(TOOL,)))
+    assert ["tools" in r.body for r in server.received] == [False, False]
+
+
+def test_anthropics_service_is_given_them_at_once():
+    profile = Profile("https://api.anthropic.com/v1", "m", kind=Kind.ANTHROPIC)
+    fields = chat_body(Ask(CALLED, closed_tools=(TOOL,)), profile, {}).fields
+    assert fields["tools"] == [TOOL] and fields["tool_choice"] == "none"
+    assert "tools" not in chat_body(Ask(CALLED[:1]), profile, {}).fields
+    offered = chat_body(Ask(CALLED, tools=(TOOL,)), profile, {}).fields
+    assert "tool_choice" not in offered
 
 
 @pytest.mark.parametrize(

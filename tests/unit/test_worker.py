@@ -310,7 +310,9 @@ def test_a_question_that_waited_while_all_was_closed_starts_nothing(way_to):
 
 def test_idle_it_ends_by_itself_and_comes_back(way_to):
     way = way_to(idle_s=0.2)
+    assert not way.holding
     answers(way, "echo a")
+    assert way.holding
     first = way.pid
     way_process = way._process
     for _ in range(1000):
@@ -318,6 +320,7 @@ def test_idle_it_ends_by_itself_and_comes_back(way_to):
             break
         time.sleep(0.01)
     assert not way_process.alive()
+    assert not way.holding
     assert answers(way, "echo alive")[-1] == Done("alive")
     assert way.pid != first
 
