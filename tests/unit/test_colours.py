@@ -1,6 +1,7 @@
 import json
 from itertools import combinations
 
+import nibabel as nib
 import numpy as np
 import pytest
 from skimage.color import deltaE_ciede2000, rgb2lab
@@ -16,7 +17,10 @@ from napari_ctvqa.core.colours import (
     lesion_look,
     look_of,
 )
-from napari_ctvqa.core.names import is_lesion, table
+from napari_ctvqa.core.names import canonical, is_lesion, table
+from napari_ctvqa.demo import ensure_demo
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.runners.opening import open_path
 
 ORGANS = [name for name in table().structures if not is_lesion(name)]
 LESIONS = [name for name in table().structures if is_lesion(name)]
@@ -101,7 +105,11 @@ def test_each_source_is_told_apart_without_hue():
 
 
 def seen_by_everybody(colours):
-    """Return Lab with full vision and the three deficiencies (Machado 2009, severity 1)."""
+    """Return Lab with full vision and the three deficiencies.
+
+    Matrices of severity 1 for linear RGB: Machado, Oliveira, Fernandes, "A physiologically-based
+    model for simulation of color vision deficiency", IEEE TVCG 15(6), 2009.
+    """
     unit = np.array(colours) / 255.0
     linear = np.where(unit <= 0.04045, unit / 12.92, ((unit + 0.055) / 1.055) ** 2.4)
     matrices = (
@@ -118,34 +126,95 @@ def seen_by_everybody(colours):
     return [rgb2lab(view) for view in views]
 
 
-@pytest.mark.real
-def test_structures_that_touch_differ_for_everybody(real_data):
-    """CIEDE2000 of 12 or more between touching organs, whichever common deficiency."""
-    import nibabel as nib
-
-    from napari_ctvqa.core.names import canonical
-
-    names = json.loads((real_data / "ts_example" / "labels.json").read_text(encoding="utf-8"))
-    labels = np.asarray(nib.load(real_data / "ts_example" / "labels.nii.gz").dataobj)
-    by_value = {}
-    for key, value in names.items():
-        number, name = (key, value) if str(key).isdigit() else (value, key)
-        by_value[int(number)] = canonical(name)
-    colours = case_colours(by_value.values(), ())
-    touching = set()
+def touching_pairs(labels):
+    """Return the pairs of values with voxels that share a face."""
+    found = set()
     for axis in range(3):
         ahead = np.moveaxis(labels, axis, 0)
         both = np.stack([ahead[1:].ravel(), ahead[:-1].ravel()])
         both = both[:, (both[0] != both[1]) & (both > 0).all(axis=0)]
-        touching |= {tuple(sorted(pair)) for pair in np.unique(both, axis=1).T.tolist()}
-    assert len(by_value) == 61
-    assert len(touching) > 80
-    order = list(by_value)
-    views = seen_by_everybody([colours[by_value[value]] for value in order])
-    row = {value: index for index, value in enumerate(order)}
-    for a, b in touching:
-        apart = min(float(deltaE_ciede2000(v[row[a]], v[row[b]])) for v in views)
-        assert apart >= 12, (by_value[a], by_value[b], apart)
+        found |= {tuple(sorted(pair)) for pair in np.unique(both, axis=1).T.tolist()}
+    return found
+
+
+def apart_for_everybody(colours):
+    """Return CIEDE2000 (n, n), the smallest of full vision and the three deficiencies."""
+    views = seen_by_everybody(colours)
+    return np.min([deltaE_ciede2000(view[:, None], view[None]) for view in views], axis=0)
+
+
+def assert_touching_differ(labels, names, at_least):
+    colours = case_colours(names.values(), ())
+    row = {value: index for index, value in enumerate(names)}
+    apart = apart_for_everybody([colours[name] for name in names.values()])
+    pairs = touching_pairs(labels)
+    for a, b in pairs:
+        assert apart[row[a], row[b]] >= at_least, (names[a], names[b], apart[row[a], row[b]])
+    return len(pairs)
+
+
+def stated_distance():
+    data = json.loads(resource_path("colours.json").read_text(encoding="utf-8"))
+    return data["distance"]["touching_ciede2000"]
+
+
+def test_the_stated_distance_is_one_that_everybody_sees():
+    assert stated_distance() >= 12
+
+
+@pytest.fixture
+def example_labels(real_data):
+    """The masks of the 61 organs, last file on top: array (x, y, z), value to structure."""
+    folder = real_data / "ts_example" / "segmentations"
+    names, labels = {}, None
+    for value, path in enumerate(sorted(folder.glob("*.nii.gz")), start=1):
+        mask = np.asarray(nib.load(path).dataobj) > 0
+        labels = np.zeros(mask.shape, np.uint8) if labels is None else labels
+        labels[mask] = value
+        names[value] = canonical(path.name.removesuffix(".nii.gz"))
+    return labels, names
+
+
+@pytest.mark.real
+def test_structures_that_touch_differ_for_everybody(example_labels):
+    labels, names = example_labels
+    assert len(names) == 61
+    assert assert_touching_differ(labels, names, stated_distance()) > 80
+
+
+@pytest.mark.real
+def test_soft_organs_in_one_axial_slice_differ(example_labels):
+    """The grey of soft organs tells nothing, so that their colours have to."""
+    labels, names = example_labels
+    hard = (
+        "rib",
+        "vertebra",
+        "hip",
+        "femur",
+        "sacrum",
+        "glut",
+        "auto",
+        "iliopsoas",
+        "cost",
+        "lung",
+    )
+    soft = {v: n for v, n in names.items() if not n.startswith((*hard, "spinal"))}
+    colours = np.array(list(case_colours(names.values(), ()).values()))
+    row = {name: n for n, name in enumerate(case_colours(names.values(), ()))}
+    lab = rgb2lab(colours / 255.0)
+    for plane in np.moveaxis(labels, 2, 0):
+        for a, b in combinations([v for v in np.unique(plane) if v in soft], 2):
+            apart = float(deltaE_ciede2000(lab[row[names[a]]], lab[row[names[b]]]))
+            assert apart >= 12, (names[a], names[b], apart)
+
+
+@pytest.mark.parametrize("case_id", ["DEMO_0001", "DEMO_0002"])
+def test_structures_that_touch_in_the_demo_differ_for_everybody(case_id, tmp_path_factory):
+    """As drawn: of overlapping masks the smaller one."""
+    made = ensure_demo(tmp_path_factory.getbasetemp() / "the demo")
+    opened = open_path(made / "benchmark")
+    organs = read_case(opened.case_files(case_id), label_maps=True).label_maps["organs"]
+    assert assert_touching_differ(organs.array_zyx, organs.structures, stated_distance()) > 10
 
 
 def test_left_and_right_differ():
