@@ -15,7 +15,7 @@ from napari_ctvqa._resources import resource_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from napari_ctvqa.core.cases import Source
+    from napari_ctvqa.core.cases import Case, Mask, Source
 
 
 class RGB(NamedTuple):
@@ -47,8 +47,8 @@ class RGB(NamedTuple):
 class Look:
     """How a source is drawn, so that it is told apart without hue.
 
-    ``outline`` is ``"solid"``, ``"dashed"``, ``"none"``; ``fill`` is ``"plain"``, ``"hatch"``,
-    ``"cross"`` or ``"none"``; the alphas are 0 to 1.
+    ``outline`` is ``"solid"``, ``"dashed"``, ``"dotted"``, ``"long dashes"``, ``"none"``; ``fill``
+    is ``"plain"``, ``"hatch"``, ``"cross"`` or ``"none"``; the alphas are 0 to 1.
     """
 
     outline: str
@@ -93,6 +93,19 @@ def case_colours(organs: Iterable[str], lesions: Iterable[str]) -> dict[str, RGB
     _assign(colours, organs, table["structures"], table["palette"])
     _assign(colours, lesions, table["lesions"], table["lesion_palette"])
     return colours
+
+
+def colours_of(case: Case) -> dict[str, RGB]:
+    """Return the colour of every structure that is drawn of a case."""
+    names = {group: m.structures.values() for group, m in case.label_maps.items()}
+    return case_colours(names.get("organs", ()), names.get("lesions", ()))
+
+
+def beside_colours(masks: Iterable[Mask], taken: Mapping[str, RGB]) -> dict[str, RGB]:
+    """Return the colours of masks beside the case's: its own where it has the structure."""
+    structures = [mask.structure for mask in masks]
+    own = case_colours(structures, ())
+    return {name: taken.get(name, own[name]) for name in structures}
 
 
 def highlight_pixels(rgb: npt.NDArray[np.uint8], tolerance: int = 4) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Labels = npt.NDArray[np.unsignedinteger]
 
-_DASH_VOXELS = 3
+_DASHES = {"dashed": (6, 3), "dotted": (2, 1), "long dashes": (10, 7)}
+"""Outlines with gaps: voxels from dash to dash along a diagonal, and those of the dash."""
 _HATCH_VOXELS = 4
 
 
@@ -49,6 +50,10 @@ class StyledLabels:
         """Where the array begins on the grid that ``hole`` lies on, (z, y, x)."""
         self.hole: Region | None = None
         """Voxels to leave out: those of a mask that stands out on its own."""
+        self.hidden: frozenset[int] = frozenset()
+        """Values that are not drawn; what they lie over is."""
+        self.covered: tuple[tuple[int, Region], ...] = ()
+        """Masks that others lie over, by value, largest first: seen through what is above them."""
         self._labels = labels.view(np.uint8) if labels.dtype == bool else labels
         self.dtype = np.dtype(np.uint16 if wide else np.uint8)
         self.shape = self._labels.shape
@@ -62,14 +67,15 @@ class StyledLabels:
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
         part = np.asarray(self._labels[key])
         if part.ndim == 2:
-            part = np.ascontiguousarray(
-                part
-            )  # a sagittal plane is read several times: once is slow
+            part = np.ascontiguousarray(part)  # a sagittal one is read several times below
         if part.dtype != self.dtype:
             part = part.astype(self.dtype)
+        if self.hidden:
+            part = self._without_hidden(part, key)
         if part.ndim != 2:
             return part
         styled = styled_plane(part, self.edge_offset, self.look)
+        self._show_covered(styled, part, key)
         if self.hole is not None:
             self._cut(styled, key)
         return styled
@@ -82,34 +88,98 @@ class StyledLabels:
         inside = index - self.corner[axis]
         if not 0 <= inside < self.shape[axis]:
             return np.zeros((0, 0), self.dtype)
-        return np.asarray(np.take(self._labels, inside, axis=axis))
+        plane = np.asarray(np.take(self._labels, inside, axis=axis))
+        return self._without_hidden(plane, _plane_key(axis, inside)) if self.hidden else plane
+
+    def shows(self, labels: npt.NDArray[Any]) -> bool:
+        """Return whether this is a view of that very array."""
+        return self._labels is labels
+
+    def covered_on(self, axis: int, index: int) -> dict[int, int]:
+        """Return how many voxels each covered mask that is drawn has on a plane, by value."""
+        key = _plane_key(axis, index - self.corner[axis])
+        planes = {value: self._shared(region, key) for value, region in self._seen_below()}
+        return {v: int(np.count_nonzero(found[1])) for v, found in planes.items() if found}
+
+    def _seen_below(self) -> list[tuple[int, Region]]:
+        return [(value, region) for value, region in self.covered if value not in self.hidden]
+
+    def _without_hidden(self, part: Labels, key: Any) -> Labels:
+        """Return labels without the hidden ones; what those lay over comes to light."""
+        kept = np.arange(np.iinfo(part.dtype).max + 1, dtype=part.dtype)
+        kept[list(self.hidden)] = 0
+        shown = kept.take(part)
+        below = self._seen_below()
+        if not below:
+            return np.asarray(shown)
+        bared = (part != 0) & (shown == 0)
+        for value, region in below:
+            found = self._shared(region, key)
+            if found is not None:
+                here, crop = found
+                shown[here][crop & bared[here]] = value
+        return np.asarray(shown)
+
+    def _show_covered(self, styled: Labels, part: Labels, key: Any) -> None:
+        """Draw what lies below other masks: its outline over theirs, or a hatch without one."""
+        for value, region in self._seen_below():
+            found = self._shared(region, key)
+            if found is None:
+                continue
+            here, crop = found
+            plane = np.ascontiguousarray(crop)
+            below = part[here] != value
+            if self.look.outline == "none":
+                styled[here][plane & below & _pattern(plane.shape, "hatch")] = value
+                continue
+            edge = outline(plane.view(np.uint8)) & below & (styled[here] < self.edge_offset)
+            if self.look.outline in _DASHES:
+                edge &= _dashes(plane.shape, self.look.outline)
+            styled[here][edge] = value + self.edge_offset
 
     def _cut(self, styled: Labels, key: Any) -> None:
         """Blank the hole's voxels in a whole plane that was read with ``key``."""
-        hole = self.hole
-        if hole is None or hole.box_zyx is None or hole.crop_zyx is None:
-            return
+        found = None if self.hole is None else self._shared(self.hole, key)
+        if found is not None:
+            styled[found[0]][found[1]] = 0
+
+    def _shared(self, region: Region, key: Any) -> tuple[tuple[slice, ...], Any] | None:
+        """Return where a region lies in what was read with ``key``, and its voxels there.
+
+        None where it has no part in it. ``key`` is what napari asks with: whole numbers and whole
+        slices, by axis.
+        """
+        if region.box_zyx is None or region.crop_zyx is None:
+            return None
         there: list[Any] = []
         here: list[slice] = []
         parts = key if isinstance(key, tuple) else (key,)  # napari looks at data[0] of a new layer
         for axis, part in enumerate((*parts, *[slice(None)] * (3 - len(parts)))):
-            start, stop = hole.box_zyx[axis].start, hole.box_zyx[axis].stop
+            start, stop = region.box_zyx[axis].start, region.box_zyx[axis].stop
             begin, size = self.corner[axis], self.shape[axis]
             if isinstance(part, slice):
                 low, high = max(start, begin), min(stop, begin + size)
                 if low >= high:
-                    return
+                    return None
                 there.append(slice(low - start, high - start))
                 here.append(slice(low - begin, high - begin))
             elif start <= part + begin < stop:
                 there.append(part + begin - start)
             else:
-                return
-        styled[tuple(here)][hole.crop_zyx[tuple(there)]] = 0
+                return None
+        return tuple(here), region.crop_zyx[tuple(there)]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Return the plain labels, without outlines."""
+        if self.hidden:
+            return np.asarray(self[:, :, :], dtype=dtype or self.dtype)
         return np.array(self._labels, dtype=dtype or self.dtype, copy=copy or None)
+
+
+def _plane_key(axis: int, inside: int) -> tuple[Any, ...]:
+    key: list[Any] = [slice(None)] * 3
+    key[axis] = inside
+    return tuple(key)
 
 
 def styled_plane(plane: Labels, edge_offset: int, look: Look) -> Labels:
@@ -125,8 +195,8 @@ def styled_plane(plane: Labels, edge_offset: int, look: Look) -> Labels:
         styled[inside & ~edge & ~_pattern(plane.shape, look.fill)] = 0
     elif look.fill == "none":
         styled[~edge] = 0
-    if look.outline == "dashed":
-        edge &= _dashes(plane.shape)
+    if look.outline in _DASHES:
+        edge &= _dashes(plane.shape, look.outline)
     styled[edge] += styled.dtype.type(edge_offset)
     return styled
 
@@ -151,8 +221,9 @@ def _diagonal(shape: tuple[int, ...]) -> npt.NDArray[np.intp]:
     return np.asarray(rows + columns)
 
 
-def _dashes(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    return np.asarray(_diagonal(shape) // _DASH_VOXELS % 2 == 0)
+def _dashes(shape: tuple[int, ...], kind: str) -> npt.NDArray[np.bool_]:
+    period, dash = _DASHES[kind]
+    return np.asarray(_diagonal(shape) % period < dash)
 
 
 def _pattern(shape: tuple[int, ...], kind: str) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from psygnal import Signal
 
 from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.measuring import PROBE_RADIUS_MM
+from napari_ctvqa.core.overlay_state import OverlayState
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.segmenting import Segmenting
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
+    from napari_ctvqa.core.error_maps import ErrorMap
     from napari_ctvqa.core.errors import CtvqaError
     from napari_ctvqa.core.kept_drawings import KeptDrawing
     from napari_ctvqa.core.live import LiveRun
@@ -159,6 +161,18 @@ class Wishes:
     probe_radius = Signal(float)
     """Radius in mm of the circle under the pointer that HU are averaged in."""
     toggle_overlays = Signal()
+    open_masks = Signal(object)
+    """Path of a folder or file of a model's masks of the open case: show them beside its own."""
+    show_structures = Signal(object, bool)
+    """Structure names to show (True) or hide, in this and every other case."""
+    solo = Signal(str)
+    """Show one structure alone, or all as before where it is alone already."""
+    draw_source = Signal(str, str)
+    """How masks of a source are drawn (``core.overlay_state.Drawing``; empty: the next one)."""
+    error_map = Signal(str)
+    """Structure whose two masks are laid over each other; empty, or the same again, for none."""
+    go_to_mask = Signal(object)
+    """Mask to go to, where it is largest, and to make stand out."""
 
 
 class Session:
@@ -196,6 +210,10 @@ class Session:
     """``tool``."""
     probe_changed = Signal()
     """``probe_radius_mm``."""
+    masks_changed = Signal()
+    """``beside``."""
+    overlays_changed = Signal()
+    """``overlays``, ``error_map``."""
     problem_changed = Signal()
     """``problem``: shown once by ``widgets/problems.py``."""
 
@@ -250,6 +268,11 @@ class Session:
         self.tool = ""
         """What dragging in the picture does; empty: what napari does."""
         self.probe_radius_mm = PROBE_RADIUS_MM
+        self.beside: tuple[Mask, ...] = ()
+        """Masks of a model, a tool or a reader, drawn beside the case's own."""
+        self.overlays = OverlayState()
+        """What a reader chose to see of the masks, in every case."""
+        self.error_map: ErrorMap | None = None
         self.problem: CtvqaError | None = None
 
     def update(self, **state: Any) -> None:
@@ -329,5 +352,8 @@ _ANNOUNCES = {
     "measurement": "measurements_changed",
     "tool": "tool_changed",
     "probe_radius_mm": "probe_changed",
+    "beside": "masks_changed",
+    "overlays": "overlays_changed",
+    "error_map": "overlays_changed",
     "problem": "problem_changed",
 }

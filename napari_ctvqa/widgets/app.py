@@ -40,6 +40,7 @@ from napari_ctvqa.widgets.panels import (
     run,
     segment,
     side_by_side,
+    structures,
     validate,
 )
 from napari_ctvqa.widgets.planes import Planes
@@ -109,7 +110,7 @@ class App(QObject):
             module.PANEL.title: module.PANEL(self.session)
             for module in (
                 *(questions, run, model, validate),
-                *(question, evidence, side_by_side, segment, measure),
+                *(question, evidence, structures, side_by_side, segment, measure),
             )
         }
         self.banner = ProblemBanner(self.session)
@@ -209,6 +210,7 @@ class App(QObject):
         if docks["Side by side"] not in self.window.tabifiedDockWidgets(docks["Evidence"]):
             upper, lower = docks["Question"], docks["Evidence"]
             self.window.splitDockWidget(upper, lower, Qt.Orientation.Vertical)
+            self.window.tabifyDockWidget(lower, docks["Structures"])
             self.window.tabifyDockWidget(lower, docks["Side by side"])
             self.window.tabifyDockWidget(lower, docks["Segment"])
             self.window.tabifyDockWidget(lower, docks["Measure"])
@@ -291,6 +293,12 @@ class App(QObject):
             "slab_thickness": layers.next_slab_thickness,
             "nose_side": self.planes.toggle_nose_side,
             "toggle_overlays": wishes.toggle_overlays.emit,
+            "draw_reference": partial(wishes.draw_source.emit, "reference", ""),
+            "draw_model": partial(wishes.draw_source.emit, "predicted", ""),
+            "draw_tool": partial(wishes.draw_source.emit, "tool", ""),
+            "solo": self.panels["Structures"].solo,
+            "error_map": self.panels["Structures"].error_map,
+            "structures": partial(self._raise, "Structures"),
             "next_step": partial(self._step_evidence, 1),
             "previous_step": partial(self._step_evidence, -1),
             "next_mask_slice": partial(wishes.mask_slice.emit, 1),
@@ -329,6 +337,14 @@ class App(QObject):
         if self._player is not None:
             self._player.stop()
             self._player = None
+
+    def _raise(self, title: str) -> None:
+        """Bring a panel to the front and give it the keys."""
+        dock = dock_of(self.panels[title])
+        if dock is not None:
+            dock.show()
+            dock.raise_()
+        self.panels[title].setFocus()
 
     def _search(self) -> None:
         dock = dock_of(self.panels["Questions"])

@@ -33,6 +33,7 @@ from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import Runs
 from napari_ctvqa.widgets.saw import Saw
 from napari_ctvqa.widgets.segmenter import Segmenter
+from napari_ctvqa.widgets.structures import Structures
 from napari_ctvqa.widgets.validator import Validator
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Coordinator(QObject):
         self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
         self.segmenter = Segmenter(session, self.jobs)
+        self.structures = Structures(session, self.jobs, self.focus)
         self._case_key = ""
         """The question's word for the case that is shown or being read."""
         self._untrusted: set[str] = set()
@@ -105,6 +107,7 @@ class Coordinator(QObject):
         for signal, slot in self._connections:
             signal.disconnect(slot)
         self._connections.clear()
+        self.structures.close()
         self.saw.close()
         self.runs.close()
         self.jobs.close()

@@ -73,6 +73,14 @@ class Focus:
             return
         self._focus(mask, focus_slice(mask.region), step)
 
+    def mask(self, mask: Mask) -> None:
+        """Go to the slice where a mask is largest and make it stand out; nothing for an empty one.
+
+        Also one that lies beside the case's own.
+        """
+        if not mask.region.empty:
+            self._focus(mask, focus_slice(mask.region), None)
+
     def first_difference(self, model: str) -> None:
         """Make the first differing step of a model stand out, as soon as its chain is known."""
         if model in self.session.comparisons:
@@ -124,7 +132,7 @@ class Focus:
             file_slice,
             mask.source.value,
             None if own else mask,
-            made[1] if made is not None else (),
+            made[1] if made is not None and made[0] is mask else (),
         )
         self.session.update(focus=focus, focused_step=step)
 

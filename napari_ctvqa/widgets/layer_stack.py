@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 CT = "CT"
 FOCUS = "focus"
-STACK = (CT, "organs", "lesions", "predicted", "tool", "reader", FOCUS)
+ERRORS = "error map"
+STACK = (CT, "organs", "lesions", "predicted", "tool", "reader", ERRORS, FOCUS)
 """Our layers from bottom to top."""
 
 _STEPPED_BACK = 0.35
@@ -162,12 +163,17 @@ class LayerStack:
         box: BoxZYX,
         table: Mapping[int, tuple[str, RGB]],
         look: Look,
+        *,
+        covered: tuple[tuple[int, Region], ...] = (),
+        hidden: frozenset[int] = frozenset(),
     ) -> None:
         """Draw labels that fill ``box`` of the CT's grid; ``table``: value to name and colour.
 
-        Only the box is drawn, which costs less than the whole grid and shows the same.
+        Only the box is drawn, which costs less than the whole grid and shows the same. ``covered``
+        and ``hidden``: see StyledLabels.
         """
         data = StyledLabels(labels, table, look)
+        data.covered, data.hidden = covered, hidden
         data.corner = (box[0].start, box[1].start, box[2].start)
         data.hole = None if name == FOCUS else self._hole
         corner_mm = tuple(
@@ -231,6 +237,15 @@ class LayerStack:
     def frame(self) -> Any:
         """Return the layer of the frame, None before the first one."""
         return self._frame
+
+    def hide(self, name: str, hidden: frozenset[int]) -> None:
+        """Leave these values of a layer undrawn, and no others."""
+        layer = self._layers.get(name)
+        data = None if layer is None else layer.data
+        if layer is not None and isinstance(data, StyledLabels) and data.hidden != hidden:
+            data.hidden = hidden
+            layer.refresh()
+            self.looks_changed.emit()
 
     def empty(self, name: str) -> None:
         """Leave nothing of the former case in a layer: neither memory, extent nor spacing.

@@ -11,18 +11,23 @@ from qtpy.QtCore import QTimer
 
 from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.colours import (
-    case_colours,
+    beside_colours,
+    colours_of,
     highlight_colour,
     highlight_look,
     lesion_look,
     look_of,
 )
+from napari_ctvqa.core.error_maps import LOOK as ERROR_LOOK
+from napari_ctvqa.core.label_styles import StyledLabels
+from napari_ctvqa.core.overlay_state import Drawing, drawn_look
 from napari_ctvqa.core.plane_pictures import Slab
+from napari_ctvqa.core.regions import same_grid, shared_voxels
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.core.view_text import PLANES
 from napari_ctvqa.core.windows import preset_table
 from napari_ctvqa.io.user_config import config_folder
-from napari_ctvqa.widgets.layer_stack import CT, FOCUS, LayerStack
+from napari_ctvqa.widgets.layer_stack import CT, ERRORS, FOCUS, LayerStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,10 +37,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ctvqa.core.asking import Picture
-    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Volume
+    from napari_ctvqa.core.cases import BoxZYX, Case, LabelMap, Mask, Region, Volume
     from napari_ctvqa.core.colours import RGB, Look
+    from napari_ctvqa.core.error_maps import ErrorMap
     from napari_ctvqa.core.geometry import Grid
-    from napari_ctvqa.core.label_styles import StyledLabels
     from napari_ctvqa.core.plane_pictures import PlaneScene, SlabKind
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.widgets.layer_stack import Spacing
@@ -115,6 +120,8 @@ class CaseLayers:
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (session.case_changed, self._on_case_changed),
             (session.focus_changed, self._on_focus_changed),
+            (session.masks_changed, self._on_masks_changed),
+            (session.overlays_changed, self._on_overlays_changed),
             (viewer.dims.events.order, self._on_order_changed),
             (viewer.canvas.events.size, self._on_canvas_resized),
             (self.stack.window_changed, self.window_changed.emit),
@@ -260,7 +267,7 @@ class CaseLayers:
         """Hide all masks, or show them again; markers and text stay."""
         self._bring_back()
         self.overlays_shown = not self.overlays_shown
-        self._show_and_hide(insist=frozenset({*_GROUPS, *_EXTRA, FOCUS}))
+        self._show_and_hide(insist=frozenset({*_GROUPS, *_EXTRA, ERRORS, FOCUS}))
         self.changed.emit()
 
     def highlight(self, mask: Mask | None) -> None:
@@ -311,17 +318,83 @@ class CaseLayers:
         self._extra[source] = kept
         if kept:
             box = _around(mask.region.box_zyx for mask in kept)
-            labels = _painted(kept, box)
-            colours = case_colours([mask.structure for mask in kept], ())
+            colours = beside_colours(kept, self.colours)
             table = {
-                value: (mask.structure, self.colours.get(mask.structure, colours[mask.structure]))
+                value: (mask.structure, colours[mask.structure])
                 for value, mask in enumerate(kept, start=1)
             }
-            self.stack.draw_labels(source, labels, box, table, look_of(source))
+            self.stack.draw_labels(
+                source,
+                _painted(kept, box),
+                box,
+                table,
+                self._look(source),
+                covered=_overlapping(kept),
+                hidden=self._hidden({v: name for v, (name, _) in table.items()}),
+            )
         else:
             self.stack.empty(source)
         self._show_and_hide()
         self.changed.emit()
+
+    def _look(self, name: str) -> Look:
+        """Return how a layer is drawn by the reader's choice."""
+        source = Source(name) if name in _EXTRA else Source.REFERENCE
+        look = lesion_look() if name == "lesions" else look_of(source)
+        return drawn_look(look, source, self.session.overlays.drawing(source))
+
+    def _hidden(self, structures: Mapping[int, str]) -> frozenset[int]:
+        """Return the values of structures that are not drawn: hidden, or shown as an error map."""
+        state, shown = self.session.overlays, self._error_map
+        mapped = "" if shown is None else shown.structure
+        return frozenset(
+            value for value, name in structures.items() if name == mapped or not state.shows(name)
+        )
+
+    @property
+    def _error_map(self) -> ErrorMap | None:
+        """Return the error map that is drawn: one of the case that is shown."""
+        shown, grid = self.session.error_map, self.grid
+        fits = shown is not None and grid is not None and same_grid(shown.first.region.grid, grid)
+        return shown if fits else None
+
+    def _on_masks_changed(self) -> None:
+        for source in _EXTRA:
+            masks = tuple(mask for mask in self.session.beside if mask.source is source)
+            if masks != self._extra.get(source, ()):
+                self.show_masks(source, masks)
+
+    def _on_overlays_changed(self) -> None:
+        """Draw what the reader chose: hidden structures cost a look-up, other looks a new layer."""
+        case = self._case
+        if case is None:
+            return
+        for group in _GROUPS:
+            data = self.stack.get(group) and self.stack.get(group).data
+            if group not in case.label_maps or not isinstance(data, StyledLabels):
+                continue
+            if data.table and data.look != self._look(group):
+                self._draw_map(case, group)
+            self.stack.hide(group, self._hidden(case.label_maps[group].structures))
+        for source, masks in list(self._extra.items()):
+            data = self.stack.get(source) and self.stack.get(source).data
+            if masks and data.look != self._look(source):
+                self.show_masks(source, masks)
+            elif masks:
+                names = {v: name for v, (name, _) in data.table.items()}
+                self.stack.hide(source, self._hidden(names))
+        self._draw_errors()
+        self._show_and_hide()
+        self.changed.emit()
+
+    def _draw_errors(self) -> None:
+        shown = self._error_map
+        if shown is None:
+            self.stack.empty(ERRORS)
+            return
+        data = self.stack.drawn(ERRORS)
+        if data is None or not data.shows(shown.labels_zyx):
+            self.stack.draw_labels(ERRORS, shown.labels_zyx, shown.box_zyx, shown.table, ERROR_LOOK)
 
     @property
     def extra_masks(self) -> tuple[Mask, ...]:
@@ -336,10 +409,18 @@ class CaseLayers:
             if data is not None:
                 found += [
                     Drawn(*data.table[value], voxels, data.look)
-                    for value, voxels in enumerate(self._counts(data).tolist())
+                    for value, voxels in self._voxels(data).items()
                     if voxels and value in data.table
                 ]
         found.sort(key=lambda drawn: -drawn.voxels)
+        errors = self.stack.drawn(ERRORS)
+        if errors is not None:  # all three, also where the slice has none of one
+            counts = self._counts(errors)
+            rows = [
+                Drawn(*row, int(counts[v]) if v < len(counts) else 0, errors.look)
+                for v, row in errors.table.items()
+            ]
+            found = [*rows, *found]
         data = self.stack.drawn(FOCUS)
         if self.focused is None or data is None:
             return found
@@ -348,6 +429,14 @@ class CaseLayers:
         focus = self.session.focus
         told = {name, *(focus.members if focus is not None else ())}
         return [here, *(drawn for drawn in found if drawn.structure not in told)]
+
+    def _voxels(self, data: StyledLabels) -> dict[int, int]:
+        """Return the voxels of each value, those that lie below others too."""
+        found = dict(enumerate(self._counts(data).tolist()))
+        if data.covered and self.viewer.dims.ndisplay == 2:
+            axis = PLANES.index(self.plane)
+            found |= data.covered_on(axis, self._index_zyx()[axis])
+        return found
 
     def _counts(self, data: StyledLabels) -> npt.NDArray[np.intp]:
         """Return how many voxels of each value the current slice (3-D: the array) holds."""
@@ -359,9 +448,12 @@ class CaseLayers:
     def _show_and_hide(self, *, insist: frozenset[str] = frozenset()) -> None:
         shown = set() if self._case is None else {CT}
         if self.overlays_shown and self._case is not None:
-            maps = self._case.label_maps
-            shown |= {group for group in _GROUPS if group in maps and maps[group].structures}
-            shown |= {source for source, masks in self._extra.items() if masks}
+            maps, state = self._case.label_maps, self.session.overlays
+            if state.drawing(Source.REFERENCE) is not Drawing.OFF:
+                shown |= {group for group in _GROUPS if group in maps and maps[group].structures}
+            drawn = [source for source, masks in self._extra.items() if masks]
+            shown |= {source for source in drawn if state.drawing(source) is not Drawing.OFF}
+            shown |= set() if self._error_map is None else {ERRORS}
             shown |= set() if self.focused is None else {FOCUS}
         self.stack.show_only(shown, insist=insist)
 
@@ -427,17 +519,27 @@ class CaseLayers:
 
     def _draw_maps(self, case: Case, before: Case | None) -> None:
         old = {} if before is None else before.label_maps
-        names = {group: m.structures.values() for group, m in case.label_maps.items()}
-        self.colours = case_colours(names.get("organs", ()), names.get("lesions", ()))
+        self.colours = colours_of(case)
         for group in _GROUPS:
             label_map = case.label_maps.get(group)
             if label_map is None or not label_map.structures:
                 self.stack.empty(group)
             elif label_map is not old.get(group) or self.stack.get(group) is None:
-                table = {v: (name, self.colours[name]) for v, name in label_map.structures.items()}
-                look = lesion_look() if group == "lesions" else look_of(Source.REFERENCE)
-                box = _box_of(label_map, case)
-                self.stack.draw_labels(group, label_map.array_zyx[box], box, table, look)
+                self._draw_map(case, group)
+
+    def _draw_map(self, case: Case, group: str) -> None:
+        label_map = case.label_maps[group]
+        table = {v: (name, self.colours[name]) for v, name in label_map.structures.items()}
+        box = _box_of(label_map, case)
+        self.stack.draw_labels(
+            group,
+            label_map.array_zyx[box],
+            box,
+            table,
+            self._look(group),
+            covered=_covered(label_map, case),
+            hidden=self._hidden(label_map.structures),
+        )
 
     def _bring_back(self) -> None:
         """Make the layers anew that the user deleted: what is asked for now would not be seen."""
@@ -446,6 +548,7 @@ class CaseLayers:
             return
         drawn = [group for group, m in case.label_maps.items() if m.structures]
         drawn += [source for source, masks in self._extra.items() if masks]
+        drawn += [ERRORS] if self._error_map is not None else []
         drawn += [FOCUS] if self.focused is not None else []
         lost = frozenset(name for name in (CT, *drawn) if self.stack.get(name) is None)
         if not lost:
@@ -457,6 +560,8 @@ class CaseLayers:
         for source, masks in self._extra.items():
             if source in lost:
                 self.show_masks(source, masks)
+        if ERRORS in lost:
+            self._draw_errors()
         if FOCUS in lost:
             self.highlight(self.focused)
         self._show_and_hide(insist=lost)
@@ -521,6 +626,27 @@ def _box_of(label_map: LabelMap, case: Case) -> BoxZYX:
         deep, high, wide = label_map.array_zyx.shape
         return slice(0, deep), slice(0, high), slice(0, wide)
     return _around(mask.region.box_zyx for mask in masks if mask is not None)
+
+
+def _covered(label_map: LabelMap, case: Case) -> tuple[tuple[int, Region], ...]:
+    """Return the masks of a label map that others lie over, largest first."""
+    found = [
+        (value, case.masks[name].region)
+        for value, name in label_map.structures.items()
+        if label_map.overlaps.get(name) and name in case.masks
+    ]
+    return tuple(sorted(found, key=lambda pair: -pair[1].voxels))
+
+
+def _overlapping(masks: tuple[Mask, ...]) -> tuple[tuple[int, Region], ...]:
+    """Return those of several masks, numbered from 1, that share voxels with a smaller one."""
+    numbered = sorted(enumerate(masks, start=1), key=lambda pair: -pair[1].region.voxels)
+    regions = [(value, mask.region) for value, mask in numbered]
+    return tuple(
+        (value, region)
+        for place, (value, region) in enumerate(regions)
+        if any(shared_voxels(region, other) for _, other in regions[place + 1 :])
+    )
 
 
 def _inside_on(mask: Mask, index_z: int) -> tuple[int, int] | None:

@@ -114,7 +114,7 @@ class NotesView(QWidget):
         y = self.height() - _MARGIN_PX - line * (len(rows) + len(last) - 1)
         for row in rows:
             chip = QRectF(_MARGIN_PX, y - TEXT_PX + 2, 16, TEXT_PX - 2)
-            _paint_chip(painter, chip, row)
+            paint_chip(painter, chip, row)
             self._write(painter, row.text, _MARGIN_PX + 22, y, limit - 22, bold=row.bold)
             y += line
         for text in last:
@@ -132,7 +132,7 @@ class NotesView(QWidget):
         painter.drawText(area, flags, text)
 
 
-def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
+def paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
     """Paint a sample of a look: fill, pattern and outline as on the picture."""
     painter.fillRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), QColor(0, 0, 0, 220))
     if row.bold:
@@ -149,7 +149,12 @@ def _paint_chip(painter: QPainter, box: QRectF, row: LegendRow) -> None:
     painter.setBrush(fill)
     if row.look.fill in patterns:
         painter.setBrush(QBrush(colour, patterns[row.look.fill]))
-    pens = {"solid": Qt.PenStyle.SolidLine, "dashed": Qt.PenStyle.DashLine}
+    pens = {
+        "solid": Qt.PenStyle.SolidLine,
+        "dashed": Qt.PenStyle.DashLine,
+        "dotted": Qt.PenStyle.DotLine,
+        "long dashes": Qt.PenStyle.DashDotLine,
+    }
     painter.setPen(QPen(colour, 2, pens.get(row.look.outline, Qt.PenStyle.NoPen)))
     painter.drawRect(box)
 

@@ -130,3 +130,71 @@ def test_plain_plane_counts_on_the_whole_grid():
     assert (styled.plain_plane(0, 11) == 2).all()
     assert styled.plain_plane(0, 9).size == 0
     assert styled.plain_plane(0, 13).size == 0
+
+
+# ------------------------------------------------------------- overlapping, hidden
+
+
+def two_masks():
+    """A square of 8 (value 1) below a square of 4 (value 2), in the middle slice of three."""
+    labels = np.zeros((3, 10, 10), np.uint8)
+    labels[1, 1:9, 1:9] = 1
+    labels[1, 3:7, 3:7] = 2
+    below = np.zeros((1, 8, 8), bool)
+    below[0] = True
+    region = Region(None, (slice(1, 2), slice(1, 9), slice(1, 9)), below, 64)
+    return labels, region
+
+
+def test_a_mask_below_a_smaller_one_is_outlined_over_it():
+    labels = np.zeros((1, 6, 6), np.uint8)
+    labels[0, :, :3] = 1
+    labels[0, 2:4, 0:6] = 2
+    crop = np.ones((1, 6, 3), bool)
+    data = StyledLabels(labels, TABLE, SOLID)
+    data.covered = ((1, Region(None, (slice(0, 1), slice(0, 6), slice(0, 3)), crop, 18)),)
+    styled = data[0]
+    assert set(styled[2:4, 3:].ravel().tolist()) == {130}  # the smaller one's own edge
+    labels[0, 1:5, 0:6] = 2
+    styled = data[0]
+    assert styled[2, 4] == 2 and styled[2, 1] == 2  # inside both: the smaller one's fill
+    assert styled[2, 2] == 129 and styled[3, 2] == 129  # the larger one's edge, seen through it
+    assert data.covered_on(0, 0) == {1: 18}
+
+
+def test_below_a_mask_without_outlines_the_larger_one_is_hatched():
+    labels, region = two_masks()
+    data = StyledLabels(labels, TABLE, Look("none", 0.0, "plain", 0.3))
+    data.covered = ((1, region),)
+    inner = data[1][3:7, 3:7]
+    assert set(inner.ravel().tolist()) == {1, 2}
+
+
+def test_a_hidden_mask_leaves_what_it_lies_over_in_its_place():
+    labels, region = two_masks()
+    data = StyledLabels(labels, TABLE, SOLID)
+    data.covered, data.hidden = ((1, region),), frozenset({2})
+    alone = StyledLabels(np.where(labels == 2, 1, labels).astype(np.uint8), TABLE, SOLID)
+    for key in (1, np.s_[1, :, :], np.s_[:, 4, :], np.s_[:, :, 5]):
+        assert np.array_equal(data[key], alone[key])
+    assert np.array_equal(data.plain_plane(2, 5), np.asarray(alone)[:, :, 5])
+    assert np.array_equal(np.asarray(data), np.asarray(alone))
+    assert labels.max() == 2
+
+
+def test_a_hidden_mask_over_nothing_leaves_nothing():
+    labels, region = two_masks()
+    data = StyledLabels(labels, TABLE, SOLID)
+    data.covered, data.hidden = ((1, region),), frozenset({1, 2})
+    assert not data[1].any() and not np.asarray(data).any()
+    data.hidden = frozenset({1})
+    assert set(np.unique(data[1])) == {0, 2, 130}
+
+
+@pytest.mark.parametrize("outline", ["dashed", "dotted", "long dashes"])
+def test_broken_outlines_differ_by_their_gaps(outline):
+    edge = styled_plane(np.ones((80, 80), np.uint8), 128, Look(outline, 1.0, "none", 0.0))[0]
+    share = {"dashed": 3 / 6, "dotted": 1 / 2, "long dashes": 7 / 10}[outline]
+    assert (edge == 129).mean() == pytest.approx(share, abs=0.03)
+    runs = np.flatnonzero(np.diff((edge == 129).astype(int)) == 1)
+    assert set(np.diff(runs)) == {{"dashed": 6, "dotted": 2, "long dashes": 10}[outline]}
