@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from napari_ctvqa.core.names import canonical
-from napari_ctvqa.core.regions import focus_slice, slices_of, union
-from napari_ctvqa.core.selections import selection
+from napari_ctvqa.core.regions import focus_slice, slices_of
 from napari_ctvqa.core.session import MaskFocus
-from napari_ctvqa.core.targets import resolve
+from napari_ctvqa.core.step_masks import made_for, single_mask
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case, Mask
@@ -106,8 +103,7 @@ class Focus:
         made = self._made(case, step.target)
         if made is not None:
             return None if made[0].region.empty else made[0]
-        mask = case.masks.get(step.mask) or case.masks.get(canonical(step.target))
-        return None if mask is None or mask.region.empty else mask
+        return single_mask(case, step)
 
     def _made(self, case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
         """Return a target that is no mask of the case as a mask, and the structures it is made of.
@@ -117,7 +113,7 @@ class Focus:
         """
         known = self._targets.setdefault(case, {})
         if target not in known:
-            known[target] = _made_for(case, target)
+            known[target] = made_for(case, target)
         return known[target]
 
     def _focus(self, mask: Mask, display_slice: int, step: EvidenceStep | None) -> None:
@@ -153,19 +149,3 @@ class Focus:
     def back(self) -> None:
         """Return to where the reader was before the first focus."""
         self.session.update(focus=None, focused_step=None)
-
-
-def _made_for(case: Case, target: str) -> tuple[Mask, tuple[str, ...]] | None:
-    if not target:
-        return None
-    wanted, found = selection(target), resolve(case, target)
-    if found.missing or not found.masks:
-        return None
-    if found.chosen is not None:  # some components, cut out already
-        return replace(found.masks[0], name=target, structure=wanted.label), ()
-    filled = [mask for mask in found.masks if not mask.region.empty]
-    if len(filled) < 2:
-        return None
-    region = union([mask.region for mask in filled])
-    one = replace(filled[0], name=target, structure=target, region=region, own_region=region)
-    return one, tuple(mask.structure for mask in filled)

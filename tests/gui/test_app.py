@@ -272,6 +272,6 @@ def test_a_window_arranged_before_it_is_shown_keeps_no_stray_tab_bar(qapp):
     shown = sorted([bar.tabText(n) for n in range(bar.count())] for bar in bars if bar.x() >= 0)
     made.close()
     viewer.close()
-    read = ["Evidence", "Side by side", "Segment", "Measure"]
+    read = ["Evidence", "Structures", "Side by side", "Segment", "Measure"]
     assert shown[1:] == [["Questions", "Run", "Model", "Validate"]]
     assert shown[0] in (read, ["Question", *read])  # a narrow window has them in one place
