@@ -153,12 +153,24 @@ def focus_slice(region: Region) -> int:
     ValueError
         When the region is empty: there is no slice to show.
     """
+    return largest_slice_of(region, 0)
+
+
+def largest_slice_of(region: Region, axis: int) -> int:
+    """Return the display index along ``axis`` where the largest component has its largest area.
+
+    Raises
+    ------
+    ValueError
+        When the region is empty.
+    """
     if region.empty:
         raise ValueError("an empty region has no slice")
     part = largest_component(region)
     assert part.box_zyx is not None and part.crop_zyx is not None
-    area_voxels = np.count_nonzero(part.crop_zyx, axis=(1, 2))
-    return int(part.box_zyx[0].start + np.argmax(area_voxels))
+    others = tuple(a for a in range(3) if a != axis)
+    area_voxels = np.count_nonzero(part.crop_zyx, axis=others)
+    return int(part.box_zyx[axis].start + np.argmax(area_voxels))
 
 
 def union(regions: Sequence[Region]) -> Region:
