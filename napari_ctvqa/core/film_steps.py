@@ -71,10 +71,12 @@ def film_steps(
     comparison: ChainComparison | None = None,
     *,
     revealed: bool = True,
+    located: bool = True,
 ) -> tuple[FilmStep, ...]:
     """Return the steps of a film: the rows of a comparison, else those of one chain.
 
     While the reference is not revealed, the model's steps alone, and nothing of how they compare.
+    Without ``located`` no mask and slice is looked for, which takes a moment in large masks.
     """
     told = comparison if revealed else None
     rows = told.rows if told is not None else _rows(reference if revealed else None, model)
@@ -84,7 +86,7 @@ def film_steps(
     mask: Mask | None = None
     index: int | None = None
     for place, row in enumerate(rows[:MAX_STEPS]):
-        found, where = _seen(case, row)
+        found, where = _seen(case, row) if located else (None, None)
         if found is not None:
             mask, index = found, where
         lines = _lines(row, name, first=place == first, compared=told is not None)
@@ -145,8 +147,14 @@ def _value(step: EvidenceStep) -> str:
         parts = step.value.split("+")
         known = bool(step.value) and all(is_known(part) for part in parts)
         return ", ".join(label(part) for part in parts) if known else step.value
-    number = f"{step.value:.4g}" if isinstance(step.value, float) else str(step.value)
-    return with_unit(number, step.unit)
+    return with_unit(_number(step.value), step.unit)
+
+
+def _number(value: float) -> str:
+    """Return a number for people: never with an exponent where it has a unit of daily life."""
+    if abs(value) < 1 and value != 0:
+        return f"{value:.4g}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _short(text: str, limit: int) -> str:

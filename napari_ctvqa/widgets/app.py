@@ -27,6 +27,7 @@ from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.docks import dock_of
+from napari_ctvqa.widgets.export_dialog import ExportDialog
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.layouts import LEFT_PX, RIGHT_PX, Layouts
 from napari_ctvqa.widgets.measure_menu import MeasureMenu
@@ -45,6 +46,7 @@ from napari_ctvqa.widgets.panels import (
 )
 from napari_ctvqa.widgets.planes import Planes
 from napari_ctvqa.widgets.planes_area import Layout
+from napari_ctvqa.widgets.player import Player, PlayerBar
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.runs import THIS_QUESTION
@@ -114,7 +116,11 @@ class App(QObject):
             )
         }
         self.banner = ProblemBanner(self.session)
-        self._player: QTimer | None = None
+        self.player = Player(
+            self.session, lambda: self.panels["Evidence"].model, lambda: self.coordinator.busy
+        )
+        """The evidence chain as a film."""
+        self._player_bar = PlayerBar(self.player, self.export)
         self._grown: tuple[QSize, QSize] | None = None
         self._size_px: tuple[int, ...] | None = tuple(viewer.window.geometry()[2:])
         self._add_docks(dock_questions)
@@ -178,6 +184,10 @@ class App(QObject):
             self.probe, name="Under the pointer", area="bottom", add_vertical_stretch=False
         )
         strip.setTitleBarWidget(QWidget())
+        player = self.viewer.window.add_dock_widget(
+            self._player_bar, name="Player", area="bottom", add_vertical_stretch=False
+        )
+        player.hide()
 
     def _paint_volume(self) -> None:
         """Paint a new CT now: masks that are read already would come before Qt's next painting."""
@@ -211,9 +221,9 @@ class App(QObject):
             upper, lower = docks["Question"], docks["Evidence"]
             self.window.splitDockWidget(upper, lower, Qt.Orientation.Vertical)
             self.window.tabifyDockWidget(lower, docks["Structures"])
-            self.window.tabifyDockWidget(lower, docks["Side by side"])
-            self.window.tabifyDockWidget(lower, docks["Segment"])
-            self.window.tabifyDockWidget(lower, docks["Measure"])
+            self.window.tabifyDockWidget(docks["Structures"], docks["Side by side"])
+            self.window.tabifyDockWidget(docks["Side by side"], docks["Segment"])
+            self.window.tabifyDockWidget(docks["Segment"], docks["Measure"])
         docks["Evidence"].raise_()
         self.window.resizeDocks(
             [docks["Questions"], docks["Question"]],
@@ -311,6 +321,10 @@ class App(QObject):
             "search": self._search,
             "open_folder": self.choose_folder,
             "toggle_layers": self._toggle_napari_docks,
+            "play": self._play,
+            "play_slower": partial(self.player.faster, -1),
+            "play_faster": partial(self.player.faster, 1),
+            "export": self.export,
             "help": self.show_help,
         }
 
@@ -322,21 +336,26 @@ class App(QObject):
         self.panels["Evidence"].step(step)
 
     def play(self, interval_ms: int) -> None:
-        """Go through the evidence step by step; ``stop_playing`` ends it."""
-        self.stop_playing()
-        self._player = QTimer(self)
-        self._player.timeout.connect(self._play_on)
-        self._player.start(interval_ms)
+        """Go through the evidence step by step, to the end and on with the next question's."""
+        self.player.play(interval_ms)
 
-    def _play_on(self) -> None:
-        if not self.coordinator.busy and self.session.question is not None:
-            self._step_evidence(1)
+    def _play(self) -> None:
+        """Play the film, or pause it; its bar comes into view."""
+        self._show_player()
+        self.player.toggle()
 
-    def stop_playing(self) -> None:
-        """Stop the player; nothing happens when it does not play."""
-        if self._player is not None:
-            self._player.stop()
-            self._player = None
+    def _show_player(self) -> None:
+        dock = dock_of(self._player_bar)
+        if dock is not None:
+            dock.show()
+
+    def export(self) -> None:
+        """Ask what to save as files: this view, or the film."""
+        ExportDialog(self.session, self.layers, self.player, self.nose_right, self.window).open()
+
+    def nose_right(self) -> bool:
+        """Return whether sagittal planes have the nose to the right."""
+        return self.planes.nose_right
 
     def _raise(self, title: str) -> None:
         """Bring a panel to the front and give it the keys."""
@@ -377,7 +396,7 @@ class App(QObject):
 
     def close(self) -> None:
         """Stop all work; called when the window goes."""
-        self.stop_playing()
+        self.player.close()
         self.coordinator.close()
         self.probe.close_probe()
         self.tools.close()

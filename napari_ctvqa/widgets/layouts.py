@@ -23,10 +23,11 @@ logger = logging.getLogger(__name__)
 _SETTINGS = "view.json"
 _LEFT, _RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 LEFT_PX, RIGHT_PX = 400, 420
-_LIST, _READ = "Questions", ("Question", "Evidence", "Side by side", "Segment", "Measure")
+_LIST = "Questions"
+_READ = ("Question", "Evidence", "Structures", "Side by side", "Segment", "Measure")
 _ROOM_PX = {Layout.ONE: 520, Layout.THREE: 900, Layout.FOUR: 960}
 """How wide the planes must be for the docks to lie on both sides of them."""
-_KEPT_IN_PICTURE = frozenset({"Under the pointer", "Problem"})
+_KEPT_IN_PICTURE = frozenset({"Under the pointer", "Problem", "Player"})
 
 
 class Layouts(QObject):

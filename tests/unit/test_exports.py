@@ -320,6 +320,7 @@ def test_a_reference_alone_is_a_film_too(read):
 def test_a_step_s_words_hold_no_source(read):
     _, model, _ = chains(read())
     assert step_text(model.steps[1]) == "measure left kidney: volume = 98 cm³"
+    assert step_text(replace(model.steps[0], value=33140)) == "segment spleen = 33,140 voxels"
 
 
 def views_of(case):

@@ -136,6 +136,11 @@ class EvidencePanel(QWidget):
         self._listening.catch_up()
         self._table.step(by)
 
+    @property
+    def model(self) -> str:
+        """Return the model whose chain is shown, empty for none."""
+        return self._models.currentData() or ""
+
     def choose_model(self, model: str) -> None:
         """Show another model's chain, on this question and on those that follow."""
         self._listening.catch_up()
