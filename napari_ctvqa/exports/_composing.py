@@ -19,7 +19,7 @@ from napari_ctvqa.core.plane_pictures import (
     plane_overlay,
     plane_spacing_mm,
 )
-from napari_ctvqa.core.view_text import slice_text, window_text
+from napari_ctvqa.core.view_text import slab_text, slice_text, window_text
 from napari_ctvqa.core.windows import width_level
 
 if TYPE_CHECKING:
@@ -171,7 +171,10 @@ def _corner_words(view: View, area: tuple[int, int], text_px: float, parts: Part
     shapes: list[Shape] = []
     if parts.slice_text:
         text = slice_text(grid, view.axis, view.index)
-        shapes.append(Words(text, 0.6 * text_px, 0.5 * text_px, text_px))
+        slab = view.scene.slab
+        below = () if slab is None else slab_text(slab, grid, view.axis, view.index)[:1]
+        for row, line in enumerate((text, *below)):
+            shapes.append(Words(line, 0.6 * text_px, (0.5 + 1.3 * row) * text_px, text_px))
     if parts.window:
         text = window_text(*width_level(lo, hi))
         shapes.append(Words(text, area[0] - 0.6 * text_px, 0.5 * text_px, text_px, "ra"))

@@ -25,6 +25,7 @@ from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState, Session
 from napari_ctvqa.runners.choices import Wanted
+from napari_ctvqa.widgets.compare_view import CompareView
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.export_dialog import ExportDialog
@@ -120,6 +121,7 @@ class App(QObject):
             self.session, lambda: self.panels["Evidence"].model, lambda: self.coordinator.busy
         )
         """The evidence chain as a film."""
+        self.compare = CompareView(self.session, self.layers, self.nose_right)
         self._player_bar = PlayerBar(self.player, self.export)
         self._grown: tuple[QSize, QSize] | None = None
         self._size_px: tuple[int, ...] | None = tuple(viewer.window.geometry()[2:])
@@ -184,10 +186,15 @@ class App(QObject):
             self.probe, name="Under the pointer", area="bottom", add_vertical_stretch=False
         )
         strip.setTitleBarWidget(QWidget())
-        player = self.viewer.window.add_dock_widget(
-            self._player_bar, name="Player", area="bottom", add_vertical_stretch=False
-        )
-        player.hide()
+        below = strip
+        for widget, name in ((self._player_bar, "Player"), (self.compare, "Compare")):
+            dock = self.viewer.window.add_dock_widget(
+                widget, name=name, area="bottom", add_vertical_stretch=False
+            )
+            dock.setTitleBarWidget(QWidget())  # the toolbar and a key hide it
+            self.window.splitDockWidget(below, dock, Qt.Orientation.Vertical)
+            dock.hide()
+            below = dock
 
     def _paint_volume(self) -> None:
         """Paint a new CT now: masks that are read already would come before Qt's next painting."""
@@ -325,6 +332,7 @@ class App(QObject):
             "play_slower": partial(self.player.faster, -1),
             "play_faster": partial(self.player.faster, 1),
             "export": self.export,
+            "compare": self.toggle_compare,
             "help": self.show_help,
         }
 
@@ -348,6 +356,19 @@ class App(QObject):
         dock = dock_of(self._player_bar)
         if dock is not None:
             dock.show()
+
+    def toggle_player(self) -> None:
+        """Show or hide the player's bar."""
+        self._toggle_dock(self._player_bar)
+
+    def toggle_compare(self) -> None:
+        """Show or hide the pictures of reference and models side by side."""
+        self._toggle_dock(self.compare)
+
+    def _toggle_dock(self, widget: QWidget) -> None:
+        dock = dock_of(widget)
+        if dock is not None:
+            dock.setVisible(dock.isHidden())
 
     def export(self) -> None:
         """Ask what to save as files: this view, or the film."""
@@ -397,6 +418,7 @@ class App(QObject):
     def close(self) -> None:
         """Stop all work; called when the window goes."""
         self.player.close()
+        self.compare.close_view()
         self.coordinator.close()
         self.probe.close_probe()
         self.tools.close()
@@ -421,6 +443,8 @@ class ViewBar(QToolBar):
         self.addWidget(WindowMenu(app.session, app.tools.windowing, app.tools.edit_presets))
         self.addWidget(MeasureMenu(app.session))
         self.addAction("Overlays", app.session.wishes.toggle_overlays.emit)
+        self.addAction("Film", app.toggle_player)
+        self.addAction("Compare", app.toggle_compare)
         self.addAction("Layers", app._toggle_napari_docks)
         self.addAction("Keys (F1)", app.show_help)
         spacer = QWidget()

@@ -73,6 +73,8 @@ class Drawn:
     voxels: int
     look: Look
     focused: bool = False
+    first: bool = False
+    """Stands first in the legend, whatever is asked about."""
 
 
 class CaseLayers:
@@ -344,12 +346,9 @@ class CaseLayers:
         return drawn_look(look, source, self.session.overlays.drawing(source))
 
     def _hidden(self, structures: Mapping[int, str]) -> frozenset[int]:
-        """Return the values of structures that are not drawn: hidden, or shown as an error map."""
-        state, shown = self.session.overlays, self._error_map
-        mapped = "" if shown is None else shown.structure
-        return frozenset(
-            value for value, name in structures.items() if name == mapped or not state.shows(name)
-        )
+        """Return the values of structures that are not drawn."""
+        state = self.session.overlays
+        return frozenset(value for value, name in structures.items() if not state.shows(name))
 
     @property
     def _error_map(self) -> ErrorMap | None:
@@ -417,7 +416,7 @@ class CaseLayers:
         if errors is not None:  # all three, also where the slice has none of one
             counts = self._counts(errors)
             rows = [
-                Drawn(*row, int(counts[v]) if v < len(counts) else 0, errors.look)
+                Drawn(*row, int(counts[v]) if v < len(counts) else 0, errors.look, first=True)
                 for v, row in errors.table.items()
             ]
             found = [*rows, *found]
@@ -447,13 +446,14 @@ class CaseLayers:
 
     def _show_and_hide(self, *, insist: frozenset[str] = frozenset()) -> None:
         shown = set() if self._case is None else {CT}
-        if self.overlays_shown and self._case is not None:
+        if self.overlays_shown and self._error_map is not None:
+            shown |= {ERRORS}  # alone: other colours over its three would be taken for them
+        elif self.overlays_shown and self._case is not None:
             maps, state = self._case.label_maps, self.session.overlays
             if state.drawing(Source.REFERENCE) is not Drawing.OFF:
                 shown |= {group for group in _GROUPS if group in maps and maps[group].structures}
             drawn = [source for source, masks in self._extra.items() if masks]
             shown |= {source for source in drawn if state.drawing(source) is not Drawing.OFF}
-            shown |= set() if self._error_map is None else {ERRORS}
             shown |= set() if self.focused is None else {FOCUS}
         self.stack.show_only(shown, insist=insist)
 

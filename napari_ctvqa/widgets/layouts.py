@@ -27,7 +27,7 @@ _LIST = "Questions"
 _READ = ("Question", "Evidence", "Structures", "Side by side", "Segment", "Measure")
 _ROOM_PX = {Layout.ONE: 520, Layout.THREE: 900, Layout.FOUR: 960}
 """How wide the planes must be for the docks to lie on both sides of them."""
-_KEPT_IN_PICTURE = frozenset({"Under the pointer", "Problem", "Player"})
+_KEPT_IN_PICTURE = frozenset({"Under the pointer", "Problem", "Player", "Compare"})
 
 
 class Layouts(QObject):

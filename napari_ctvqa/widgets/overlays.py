@@ -260,7 +260,9 @@ class Overlays(QObject):
 def asked_first(drawn: Sequence[Drawn], asked: Sequence[str]) -> list[Drawn]:
     """Return what is drawn with the focused one first, then what is asked about, then by size."""
     place = {structure: n for n, structure in reversed(list(enumerate(asked)))}
-    return sorted(drawn, key=lambda d: (not d.focused, place.get(d.structure, len(asked))))
+    return sorted(
+        drawn, key=lambda d: (not d.first, not d.focused, place.get(d.structure, len(asked)))
+    )
 
 
 def canvas_of(window: QMainWindow) -> QWidget:

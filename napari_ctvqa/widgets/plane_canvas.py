@@ -54,6 +54,8 @@ _ZOOM_PX_PER_MM = (0.05, 200.0)
 _MARGIN_PX = 10
 _NARROW_PX, _SMALL_TEXT_PX = 420, 12
 _LETTER_PX, _TWO_LETTERS_PX = 22, 16
+_TEXT_FROM_PX = 240
+"""A narrower picture has no corner text: it would hide the patient."""
 
 Index = tuple[int, int, int]
 
@@ -336,6 +338,8 @@ class PlaneCanvas(QWidget):
             self._lines.write(painter, text, left, base, 200.0, px=px)
 
     def _paint_text(self, painter: QPainter) -> None:
+        if self.width() < _TEXT_FROM_PX:
+            return
         px = TEXT_PX if self.width() >= _NARROW_PX else _SMALL_TEXT_PX
         line, limit = line_px(px), self.width() / 2 - _MARGIN_PX - _LETTER_PX
         for row, text in enumerate(self.top_left(), start=1):

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SPEEDS_S = (8.0, 4.0, 2.5, 1.5, 0.75)
 """Seconds a step, slowest first."""
 USUAL = 2
+_HIGHEST_PX = 84
+_NARROW_PX = 32
+"""Narrow enough for the bar to fit below a picture of 500 pixels."""
 
 
 class Player(QObject):
@@ -192,14 +195,13 @@ class PlayerBar(QWidget):
         super().__init__()
         self._player = player
         self._styling = Styling(self)
-        self._back = QPushButton("◀")
+        self._back = QPushButton("‹")
         self._play = QPushButton("▶ Play")
-        self._on = QPushButton("▶")
-        self._first = QPushButton("To the first difference")
+        self._on = QPushButton("›")
+        self._first = QPushButton("First ≠")
         self._export = QPushButton("Export…")
         self._speed = QComboBox()
         self._line = QSlider(Qt.Orientation.Horizontal)
-        self._count = Label(selectable=False, wrap=False)
         self._caption = Label(role="heading")
         self._build()
         self._back.clicked.connect(partial(player.go, -1))
@@ -225,7 +227,10 @@ class PlayerBar(QWidget):
         self._speed.setAccessibleName("Seconds a step")
         self._speed.setToolTip("Seconds a step (, slower . faster)")
         for seconds in SPEEDS_S:
-            self._speed.addItem(f"{seconds:g} s a step", seconds)
+            self._speed.addItem(f"{seconds:g} s", seconds)
+        for button in (self._back, self._on):
+            button.setMaximumWidth(_NARROW_PX)
+        self._line.setMinimumWidth(2 * _NARROW_PX)
         self._line.setAccessibleName("Step of the film")
         self._line.setTickPosition(QSlider.TickPosition.TicksBelow)
         self._line.setTickInterval(1)
@@ -234,13 +239,14 @@ class PlayerBar(QWidget):
         for part in (self._back, self._play, self._on):
             row.addWidget(part)
         row.addWidget(self._line, 1)
-        for part in (self._count, self._first, self._speed, self._export):
+        for part in (self._first, self._speed, self._export):
             row.addWidget(part)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(GAP_PX, 2, GAP_PX, 2)
         layout.setSpacing(2)
         layout.addLayout(row)
-        layout.addWidget(self._caption)
+        layout.addWidget(self._caption, 1, Qt.AlignmentFlag.AlignTop)
+        self.setMaximumHeight(_HIGHEST_PX)
 
     def _to_first(self) -> None:
         first = self._player.first_difference
@@ -260,9 +266,9 @@ class PlayerBar(QWidget):
         self._first.setEnabled(player.first_difference is not None)
         self._play.setText("⏸ Pause" if player.playing else "▶ Play")
         self._speed.setCurrentIndex(player.speed)
-        self._count.show_text(f"{player.place + 1} of {count}" if count else "no steps")
         self._caption.show_role("wrong" if step is not None and step.first else "heading")
-        self._caption.show_text(" · ".join(step.lines) if step is not None else _before(count))
+        words = () if step is None else (f"{player.place + 1} of {count}", *step.lines)
+        self._caption.show_text(" · ".join(words) or _before(count))
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the player."""

@@ -167,7 +167,7 @@ class StructureTableModel(QAbstractTableModel):
             return NOT_TRUSTED
         if row.mask.own_region.empty:
             return "empty"
-        return f"{row.volume_ml:,.0f}" if row.volume_ml >= 100 else f"{row.volume_ml:.3g}"
+        return volume_text(row.volume_ml)
 
     def _help(self, row: StructureRow) -> str:
         hidden = row.source is Source.REFERENCE and not self._session.revealed
@@ -188,6 +188,11 @@ class StructureTableModel(QAbstractTableModel):
         drawing = self._session.overlays.drawing(row.source)
         look = lesion_look() if lesion else look_of(row.source)
         return drawn_look(look, row.source, drawing if drawing is not Drawing.OFF else Drawing.FILL)
+
+
+def volume_text(volume_ml: float) -> str:
+    """Return a volume in ml as written: three digits, whole ones from 100 ml on."""
+    return f"{volume_ml:,.0f}" if volume_ml >= 100 else f"{volume_ml:.3g}"
 
 
 def swatch(colour: RGB | None, look: Look) -> QPixmap:

@@ -92,7 +92,7 @@ def test_each_step_goes_to_its_mask_and_says_what_it_is(session, layers, player,
     for name, index in seen:
         box = masks[name].region.box_zyx
         assert box[0].start <= index < box[0].stop
-    assert bar._count.text() == "3 of 3"
+    assert bar._caption.text().startswith("3 of 3 · ")
     assert "measure ball: volume = 3 cm³" in bar._caption.text()
     qtbot.mouseClick(bar._back, Qt.MouseButton.LeftButton)
     assert layers.focused.structure == "cube"

@@ -22,7 +22,7 @@ from napari_ctvqa.core.colours import highlight_colour, look_of
 from napari_ctvqa.core.errors import CtvqaError, UsageError
 from napari_ctvqa.core.film_steps import FIRST_DIFFERENCE, film_steps, step_text
 from napari_ctvqa.core.label_styles import StyledLabels
-from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet
+from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet, Slab
 from napari_ctvqa.exports import film
 from napari_ctvqa.exports._composing import burnt, composed, painted
 from napari_ctvqa.exports._views import LegendEntry, Parts, view_of, without
@@ -221,6 +221,13 @@ def test_slice_is_counted_from_one_as_shown(read):
     svg = svg_bytes(view(read(), 0, 4), FigureSize(*SIZE), Parts()).decode()
     count = read().volume.display_grid.shape_zyx[0]
     assert f"Axial · slice 5 of {count}" in svg
+
+
+def test_a_slab_is_said_to_be_one(read):
+    shown = view(read())
+    slab = replace(shown, scene=replace(shown.scene, slab=Slab("mip", 10.0)))
+    svg = svg_bytes(slab, FigureSize(*SIZE), Parts()).decode()
+    assert re.search(r">MIP of \d+ slices, [\d.]+ mm</text>", svg)
 
 
 def test_long_captions_stay_inside(read):

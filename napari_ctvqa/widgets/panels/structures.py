@@ -27,7 +27,13 @@ from napari_ctvqa.core.names import label
 from napari_ctvqa.core.overlay_state import Drawing
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.scrolling import fill
-from napari_ctvqa.widgets.structure_model import NAME, SOURCE, VOLUME, StructureTableModel
+from napari_ctvqa.widgets.structure_model import (
+    NAME,
+    SOURCE,
+    VOLUME,
+    StructureTableModel,
+    volume_text,
+)
 from napari_ctvqa.widgets.text import Label
 from napari_ctvqa.widgets.theme import GAP_PX, Styling
 
@@ -234,7 +240,8 @@ def _error_words(session: Session) -> str:
     if not session.revealed:
         return f"Error map of {name}; its numbers are hidden until the reference is revealed."
     words = [row[0] for row in shown.table.values()]
-    volumes = [f"{w} {ml:.3g} ml" for w, ml in zip(words, shown.volumes_ml, strict=True)]
+    pairs = zip(words, shown.volumes_ml, strict=True)
+    volumes = [f"{word} {volume_text(ml)} ml" for word, ml in pairs]
     dice = "no voxel in either" if shown.dice is None else f"Dice {shown.dice:.3f}"
     return " · ".join((f"Error map of {name}: {dice}", *volumes))
 
