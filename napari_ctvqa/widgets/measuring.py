@@ -8,6 +8,7 @@ whole by its line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from napari_ctvqa.core.drawings import (
     Kind,
     handles,
     in_plane,
+    on_slice,
     shifted,
     strokes,
     with_point,
@@ -28,6 +30,7 @@ from napari_ctvqa.core.drawings import (
 )
 from napari_ctvqa.core.kept_drawings import MOST_POINTS
 from napari_ctvqa.core.measuring import measured
+from napari_ctvqa.core.session import WINDOW_REGION
 from napari_ctvqa.widgets.measure_view import MeasureView, Shown, near, on_line
 from napari_ctvqa.widgets.window_tools import MODIFIERS, PRESSES
 
@@ -48,6 +51,7 @@ _CLICK_PX = 3.0
 _SAME_VOXELS = 1e-6
 
 Px = tuple[float, float]
+OnRectangle = Callable[[int, int, "npt.NDArray[np.float64]", "npt.NDArray[np.float64]"], None]
 
 
 @dataclass
@@ -84,10 +88,21 @@ class DrawTool(QObject):
     ----------
     surface, session, measurements
         Where it draws, which tool is taken, and who keeps what was drawn.
+    on_rectangle
+        Called with plane, slice and two corners (display indices) when keys drew the rectangle
+        of the window.
     """
 
-    def __init__(self, surface: Surface, session: Session, measurements: Measurements) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        session: Session,
+        measurements: Measurements,
+        on_rectangle: OnRectangle,
+    ) -> None:
         super().__init__(surface.widget)
+        self._on_rectangle = on_rectangle
+        self._corner: Point | None = None
         self.surface, self.session, self.measurements = surface, session, measurements
         self.view = MeasureView(surface, session)
         self.seen = 0
@@ -268,13 +283,16 @@ class DrawTool(QObject):
     def cancel(self) -> bool:
         """Drop what is being drawn or moved; return whether there was something."""
         busy = self._draft is not None or self._move is not None or self.view.cursor is not None
-        self._draft = self._move = None
+        self._draft = self._move = self._corner = None
         self.view.cursor = None
         self._show()
         return busy
 
     def _on_tool(self) -> None:
-        if self._draft is not None and self._draft.drawing.kind != self.session.tool:
+        drawn = WINDOW_REGION if self._corner is not None else self.session.tool
+        if self._draft is not None:
+            drawn = self._draft.drawing.kind.value
+        if drawn != self.session.tool or not self.session.tool:
             self.cancel()
 
     def _on_case(self) -> None:
@@ -301,7 +319,7 @@ class DrawTool(QObject):
         way = self._way(right * voxels, down * voxels)
         if way is None or self.session.case is None:
             return
-        if self._kind() is not None:
+        if self.session.tool:
             here = self.view.cursor or self._middle()
             if here is not None:
                 self._show_cursor((here[0] + way[0], here[1] + way[1]))
@@ -323,12 +341,13 @@ class DrawTool(QObject):
     def place(self) -> None:
         """Place a point at the key's cross; a polygon's last point once more closes it."""
         kind = self._kind()
-        if kind is None or self.session.case is None:
-            return
         at = self.view.cursor or self._middle()
-        if at is None:
+        if not self.session.tool or self.session.case is None or at is None:
             return
         self._show_cursor(at)
+        if kind is None:
+            self._place_corner(at)
+            return
         if self._draft is None:
             self._begin(kind, at)
             self._floating = True
@@ -339,6 +358,15 @@ class DrawTool(QObject):
         elif not _same(self._draft.fixed[-1], at):
             self._draft.follow(at)
             self._place()
+
+    def _place_corner(self, at: Point) -> None:
+        """Place a corner of the window's rectangle; the second one takes the window."""
+        first, self._corner = self._corner, at
+        if first is None:
+            return
+        surface, self._corner = self.surface, None
+        corners = on_slice(np.array([first, at]), surface.plane, surface.slice_index)
+        self._on_rectangle(surface.plane, surface.slice_index, corners[0], corners[1])
 
     def _show_cursor(self, at: Point) -> None:
         self.view.cursor = at

@@ -58,6 +58,9 @@ def user_keys_path() -> Path:
 def bindings(user_file: Path | None = None) -> tuple[Binding, ...]:
     """Return the key map, with the user's own keys where that file names an action.
 
+    A key that the user gives to one action is taken from whichever had it, as two on one key
+    would both do nothing.
+
     Raises
     ------
     InputFileError
@@ -72,10 +75,29 @@ def bindings(user_file: Path | None = None) -> tuple[Binding, ...]:
             f"unknown action {', '.join(unknown)}",
             hint=f"The actions are: {', '.join(sorted(shipped))}.",
         )
+    taken = {_plain(key) for keys in own.values() for key in keys}
     return tuple(
-        Binding(action, tuple(own.get(action, entry["keys"])), entry["title"])
+        Binding(
+            action,
+            tuple(own[action] if action in own else _left(entry["keys"], taken)),
+            entry["title"],
+        )
         for action, entry in shipped.items()
     )
+
+
+def _left(keys: list[str], taken: set[str]) -> list[str]:
+    return [key for key in keys if _plain(key) not in taken]
+
+
+def _plain(key: str) -> str:
+    """Return a key as Qt writes it, so that ``ctrl+r`` and ``Ctrl+R`` are one."""
+    return str(QKeySequence(key).toString()) or key
+
+
+def keys_in_use() -> dict[str, str]:
+    """Return every key of the window, upper case, and what it does."""
+    return {_plain(key).upper(): b.title for b in bindings() for key in b.keys}
 
 
 def _own_keys(path: Path) -> dict[str, list[str]]:

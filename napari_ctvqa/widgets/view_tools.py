@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QKeySequence
 
 from napari_ctvqa.core.drawings import KINDS
 from napari_ctvqa.core.errors import CtvqaError
@@ -18,7 +17,7 @@ from napari_ctvqa.io.user_config import store_object, stored_object
 from napari_ctvqa.widgets.measurements import Measurements
 from napari_ctvqa.widgets.measuring import DrawTool
 from napari_ctvqa.widgets.preset_editor import PresetEditor
-from napari_ctvqa.widgets.shortcuts import Binding, bindings
+from napari_ctvqa.widgets.shortcuts import Binding, keys_in_use
 from napari_ctvqa.widgets.surface import NapariSurface
 from napari_ctvqa.widgets.window_tools import WindowDrag, WindowRegion
 from napari_ctvqa.widgets.windowing import Windowing
@@ -27,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import napari
+    import numpy.typing as npt
     from qtpy.QtWidgets import QWidget
 
     from napari_ctvqa.core.session import Session
+    from napari_ctvqa.core.windows import Preset
     from napari_ctvqa.widgets.layers import CaseLayers
     from napari_ctvqa.widgets.shortcuts import Shortcuts
     from napari_ctvqa.widgets.surface import Surface
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
+_WINDOW_WAYS = {"wider": (1, 0), "narrower": (-1, 0), "higher": (0, 1), "lower": (0, -1)}
 _STEPS_VOXELS = {"": 1, "_far": 10}
 _PRESET_KEYS = "presets"
 _PROBE_FILE = "probe.json"
@@ -95,7 +97,7 @@ class ViewTools:
         self._tools[id(surface)] = [
             WindowDrag(surface, self.windowing),
             WindowRegion(surface, self.windowing, self.session),
-            DrawTool(surface, self.session, self.measurements),
+            DrawTool(surface, self.session, self.measurements, self._take_rectangle),
         ]
 
     def remove_surface(self, surface: Surface) -> None:
@@ -103,6 +105,13 @@ class ViewTools:
         self._surfaces = [other for other in self._surfaces if other is not surface]
         for tool in self._tools.pop(id(surface), []):
             tool.close()
+
+    def _take_rectangle(
+        self, plane: int, slice_index: int, first: npt.ArrayLike, last: npt.ArrayLike
+    ) -> None:
+        """Take the window from a rectangle that was drawn by keys, and put the tool down."""
+        self.session.update(tool="")
+        self.windowing.choose_region_or_say(plane, slice_index, first, last)
 
     def _shows(self, plane: int) -> bool:
         """Return whether a picture that is seen shows this plane."""
@@ -162,6 +171,10 @@ class ViewTools:
             "previous_measurement": partial(self.measurements.step, -1),
             "delete_measurement": self.measurements.delete,
             "window_reset": self.windowing.back_to_preset,
+            **{
+                f"window_{name}": partial(self.windowing.nudge, *way)
+                for name, way in _WINDOW_WAYS.items()
+            },
             "window_region": partial(take, WINDOW_REGION),
             "window_per_case": self._toggle_per_case,
             "edit_presets": self.edit_presets,
@@ -178,18 +191,35 @@ class ViewTools:
         self._bind_presets()
 
     def _bind_presets(self) -> None:
-        if self._shortcuts is not None:
-            wish = self.session.wishes.preset.emit
-            presets = self.layers.presets.presets
-            actions = {p.key: partial(wish, p.name) for p in presets if p.key}
-            self._shortcuts.replace(_PRESET_KEYS, actions)
+        if self._shortcuts is None:
+            return
+        wish = self.session.wishes.preset.emit
+        self._shortcuts.replace(
+            _PRESET_KEYS, {p.key: partial(wish, p.name) for p in self._keyed_presets()}
+        )
+        taken = keys_in_use()
+        lost = [
+            f"{p.key} ({p.name})" for p in self.layers.presets.presets if p.key.upper() in taken
+        ]
+        if lost:
+            self.session.update(
+                problem=CtvqaError(
+                    f"Keys of window presets are taken by other actions: {', '.join(lost)}.",
+                    hint="Give these presets other keys, in Window ▸ Edit presets.",
+                )
+            )
+
+    def _keyed_presets(self) -> list[Preset]:
+        """Return the presets whose key no action has: two on one key would both do nothing."""
+        taken = keys_in_use()
+        presets = self.layers.presets.presets
+        return [p for p in presets if p.key and p.key.upper() not in taken]
 
     def preset_bindings(self) -> tuple[Binding, ...]:
         """Return the presets' keys, for the list of keys."""
         return tuple(
             Binding("preset", (p.key,), f"Window {p.name}: W {p.width:g} L {p.level:g}")
-            for p in self.layers.presets.presets
-            if p.key
+            for p in self._keyed_presets()
         )
 
     def undo(self) -> None:
@@ -222,11 +252,7 @@ class ViewTools:
 
     def edit_presets(self) -> None:
         """Open the table of presets."""
-        taken = {
-            QKeySequence(key).toString().upper(): binding.title
-            for binding in bindings()
-            for key in binding.keys
-        }
+        taken = keys_in_use()
         presets = self.layers.presets.presets
         change = self.windowing.change_presets
         PresetEditor(presets, taken, change, self._canvas.window()).open()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from qtpy.QtCore import QEvent, QObject, QPoint, QRect, Qt
 from qtpy.QtWidgets import QRubberBand
 
-from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import WINDOW_REGION
 from napari_ctvqa.core.windows import dragged
 
@@ -150,10 +149,4 @@ class WindowRegion(QObject):
             return
         self.session.wishes.tool.emit("")
         plane = self.surface.plane
-        if not self.windowing.choose_region(plane, self.surface.slice_index, first, last):
-            self.session.update(
-                problem=CtvqaError(
-                    "The rectangle holds no voxel, so the window stays as it is.",
-                    hint="Draw it over the picture, at least one voxel wide.",
-                )
-            )
+        self.windowing.choose_region_or_say(plane, self.surface.slice_index, first, last)

@@ -15,6 +15,7 @@ from psygnal import Signal
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.undo import UndoStep
 from napari_ctvqa.core.windows import (
+    dragged,
     preset_table,
     region_window,
     user_changes,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.windows import Preset
     from napari_ctvqa.widgets.layers import CaseLayers
 
+NUDGE_PX = 10
+"""One press of a key changes the window as a drag of so many pixels."""
 PRESETS_FILE, SETTINGS_FILE = "window_presets.json", "window.json"
 Window = tuple[float, float]
 """Width and level in HU."""
@@ -143,7 +146,7 @@ class Windowing:
         """Take the window from a rectangle of a slice; return whether it holds a voxel.
 
         The rectangle is given by two display indices; a voxel counts when its centre lies in it.
-        What is drawn is looked at, so a sheared CT's resampled slice.
+        The slice as it is drawn is looked at (a sheared CT's resampled one), never a slab.
         """
         case = self.session.case
         if case is None:
@@ -156,6 +159,24 @@ class Windowing:
         if found is not None:
             self.choose(*(float(round(part)) for part in found))
         return found is not None
+
+    def choose_region_or_say(
+        self, plane: int, slice_index: int, first: npt.ArrayLike, last: npt.ArrayLike
+    ) -> None:
+        """Take the window from a rectangle; tell the reader where that holds no voxel."""
+        if not self.choose_region(plane, slice_index, first, last):
+            self.session.update(
+                problem=CtvqaError(
+                    "The rectangle holds no voxel, so the window stays as it is.",
+                    hint="Draw it over the picture, at least one voxel wide.",
+                )
+            )
+
+    def nudge(self, wider: int, higher: int) -> None:
+        """Change width or level as a short drag does, for keys."""
+        window = self.window
+        if window is not None:
+            self.choose(*dragged(*window, wider * NUDGE_PX, higher * NUDGE_PX))
 
     # ---------------------------------------------------------------- choices
 

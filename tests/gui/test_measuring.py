@@ -418,6 +418,26 @@ def test_a_polygon_is_drawn_by_keys_and_closed_where_it_ended(session, keys, dra
     assert (points - points[0]).tolist() == [[0, 0], [0, 3], [3, 3], [3, 0]]
 
 
+def test_the_window_is_taken_from_a_rectangle_and_changed_by_keys(session, tools, keys, draw_tool):
+    keys(Qt.Key.Key_W, SHIFT)
+    keys(Qt.Key.Key_Return, CONTROL)
+    assert tools.windowing.window == (400, 40)
+    row, column = (int(part) for part in draw_tool.view.cursor)
+    keys(Qt.Key.Key_Right, ALT, 3)
+    keys(Qt.Key.Key_Down, ALT, 4)
+    keys(Qt.Key.Key_Return, CONTROL)
+    values = session.case.volume.array_zyx[6, row : row + 5, column : column + 4]
+    lo, hi = np.percentile(values, (5, 95))
+    assert session.tool == ""
+    assert tools.windowing.window == (max(round(hi - lo), 10), round((hi + lo) / 2))
+    keys(Qt.Key.Key_W)
+    keys(Qt.Key.Key_Right, CONTROL | SHIFT)
+    keys(Qt.Key.Key_Up, CONTROL | SHIFT, 2)
+    assert tools.windowing.window == (440, 120)
+    keys(Qt.Key.Key_Z, CONTROL, 3)
+    assert tools.windowing.window == (400, 40)
+
+
 def test_esc_drops_the_drawing_first_then_the_tool_then_the_choice(
     session, keys, canvas, px, draw_tool, ruler
 ):

@@ -79,6 +79,14 @@ def test_the_users_own_keys_replace_ours(tmp_path):
     assert keys["help"] == ("F1",)
 
 
+def test_a_key_the_user_gives_is_taken_from_who_had_it(tmp_path):
+    own = tmp_path / "keys.json"
+    own.write_text(json.dumps({"toggle_overlays": ["d"]}))
+    keys = {b.action: b.keys for b in bindings(own)}
+    assert keys["toggle_overlays"] == ("d",)
+    assert keys["measure_ruler"] == ()
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"help": "F1"}', '{"fly": ["F"]}'])
 def test_a_bad_key_file_is_named(tmp_path, text):
     own = tmp_path / "keys.json"

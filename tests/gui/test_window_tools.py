@@ -15,6 +15,7 @@ from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.preset_editor import PresetEditor
+from napari_ctvqa.widgets.shortcuts import Shortcuts
 from napari_ctvqa.widgets.surface import NapariSurface
 from napari_ctvqa.widgets.view_tools import ViewTools
 from napari_ctvqa.widgets.window_menu import PresetBox
@@ -269,6 +270,22 @@ def test_a_row_is_reset_to_the_shipped_one(editor):
     editor.table.setCurrentCell(3, 0)
     editor.reset_row.click()
     assert editor.presets() == list(shipped_presets())
+
+
+def test_a_preset_s_key_that_an_action_has_is_said_and_left_to_the_action(
+    viewer, session, canvas, qtbot
+):
+    rows = {"presets": [{"name": "mine", "width": 9, "level": 5, "key": "g"}]}
+    (config_folder() / "window_presets.json").write_text(json.dumps(rows))
+    layers = CaseLayers(viewer, session)
+    tools = ViewTools(viewer, layers, canvas, session)
+    shortcuts = Shortcuts(canvas.window(), {})
+    tools.bind(shortcuts)
+    assert "g (mine)" in session.problem.message
+    assert "g" not in [key for binding in tools.preset_bindings() for key in binding.keys]
+    shortcuts.close()
+    tools.close()
+    layers.close()
 
 
 def test_an_empty_table_is_not_kept(editor):
