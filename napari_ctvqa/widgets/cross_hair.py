@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QLineF, QPointF, QRectF
-from qtpy.QtGui import QColor, QPainter, QPen
+from qtpy.QtCore import QPointF, QRectF
+from qtpy.QtGui import QColor, QPainter
 
 from napari_ctvqa.core.colours import plane_colour
 from napari_ctvqa.core.plane_pictures import row_and_column_axis
@@ -29,10 +30,10 @@ def paint_cross(painter: QPainter, area: QRectF, at: QPointF, axis: int) -> None
     lines = {row_axis: _horizontal(area, at), column_axis: _vertical(area, at)}
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     for other, parts in lines.items():
-        painter.setPen(QPen(_HALO, 3))
-        painter.drawLines(parts)
-        painter.setPen(QPen(QColor(*plane_colour(PLANES[other])), 1))
-        painter.drawLines(parts)
+        colour = QColor(*plane_colour(PLANES[other]))
+        for line in parts:  # filled, which Qt does five times faster than it strokes
+            painter.fillRect(line.adjusted(-1, -1, 1, 1), _HALO)
+            painter.fillRect(line, colour)
 
 
 def paint_frame(painter: QPainter, area: QRectF, colour: RGB) -> None:
@@ -46,23 +47,23 @@ def paint_frame(painter: QPainter, area: QRectF, colour: RGB) -> None:
     painter.fillRect(QRectF(area.right() - wide, area.top(), wide, area.height()), frame)
 
 
-def _horizontal(area: QRectF, at: QPointF) -> list[QLineF]:
-    y = at.y()
+def _horizontal(area: QRectF, at: QPointF) -> list[QRectF]:
+    y = math.floor(at.y())
     if not area.top() <= y <= area.bottom():
         return []
     return [
-        QLineF(start, y, end, y)
+        QRectF(start, y, end - start, 1)
         for start, end in ((area.left(), at.x() - GAP_PX), (at.x() + GAP_PX, area.right()))
         if end > start
     ]
 
 
-def _vertical(area: QRectF, at: QPointF) -> list[QLineF]:
-    x = at.x()
+def _vertical(area: QRectF, at: QPointF) -> list[QRectF]:
+    x = math.floor(at.x())
     if not area.left() <= x <= area.right():
         return []
     return [
-        QLineF(x, start, x, end)
+        QRectF(x, start, 1, end - start)
         for start, end in ((area.top(), at.y() - GAP_PX), (at.y() + GAP_PX, area.bottom()))
         if end > start
     ]
