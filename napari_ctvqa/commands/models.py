@@ -45,17 +45,18 @@ class ModelsCommand:
 
 
 def _asked(listed: tuple[Choice, ...]) -> dict[int, str]:
-    """Ask every remembered server for its model; return why it cannot be used, by index."""
-    from napari_ctvqa.runners.choices import server_unavailable
+    """Ask each remembered server once; return why a model cannot be used, by index."""
+    from napari_ctvqa.runners.choices import model_unavailable, offered_by
 
-    servers = {
+    places = {
         index: choice.place
         for index, choice in enumerate(listed)
         if choice.place is not None and choice.place.server and not choice.unavailable
     }
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = pool.map(lambda p: server_unavailable(p.server, p.model), servers.values())
-        return dict(zip(servers, asked, strict=True))
+        servers = tuple(dict.fromkeys(place.server for place in places.values()))
+        offered = dict(zip(servers, pool.map(offered_by, servers), strict=True))
+    return {i: model_unavailable(p.model, offered[p.server]) for i, p in places.items()}
 
 
 def _row(choice: Choice, reason: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from napari_ctvqa.commands._questions import (
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
-from napari_ctvqa.runners.batch import BatchProgress, run_batch
+from napari_ctvqa.runners.batch import BatchProgress, GaveUpError, run_batch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -134,12 +134,16 @@ class _Reasons:
 def _follow(batch: Generator[BatchProgress, None, None]) -> tuple[BatchProgress, _Reasons]:
     """Run the batch to its end, showing progress where somebody can see it."""
     last, reasons = BatchProgress(0, 0, 0), _Reasons()
-    with closing(batch), ProgressLine() as line:
-        for last in batch:
-            if last.message:
-                warn([last.message])
-            reasons.take(last.prediction)
-            line.show(last)
+    try:
+        with closing(batch), ProgressLine() as line:
+            for last in batch:
+                if last.message:
+                    warn([last.message])
+                reasons.take(last.prediction)
+                line.show(last)
+    except GaveUpError as error:
+        hint = f"{error.hint} Go on with the same command and --retry-errors."
+        raise GaveUpError(error.message, hint=hint) from None
     return last, reasons
 
 

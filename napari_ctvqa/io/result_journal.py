@@ -100,7 +100,7 @@ class ResultJournal:
         except OSError as error:
             raise InputFileError(
                 self.path, f"cannot be written ({error.strerror or error}).",
-                hint="Choose another --out.",
+                hint="Make its folder writable, or choose another place for results (--out).",
             ) from None  # fmt: skip
         try:
             self._load_file()

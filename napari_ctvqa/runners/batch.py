@@ -57,6 +57,12 @@ _CASE_ERRORS = (CtvqaError, OSError, ValueError, MemoryError)
 """What reading a damaged case may raise; anything else is a fault of ours and ends the run."""
 
 
+class GaveUpError(CtvqaError):
+    """A run that ended because question after question failed for a reason that stays."""
+
+    code = "gave_up"
+
+
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
     """One step of a batch.
@@ -242,9 +248,9 @@ def _give_up_on(progress: _Progress, prediction: Prediction) -> None:
     if progress.hopeless == _GIVEN_UP_AFTER:
         turns = prediction.trace.turns
         why = turns[-1].error if turns else prediction.raw_text
-        raise CtvqaError(
+        raise GaveUpError(
             f"The run stopped, as {_GIVEN_UP_AFTER} questions in a row failed alike: {why}",
-            hint=f"{failure.get('hint', '')} Go on with the same command and --retry-errors.",
+            hint=f"{failure.get('hint', '')} What was answered until then is kept.",
         )
 
 

@@ -242,12 +242,18 @@ def run_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-")[:80] or "model"
 
 
-def server_unavailable(server: str, model: str) -> str:
-    """Ask a server whether it offers a model; return why it cannot be used, or empty."""
+def offered_by(server: str) -> tuple[str, ...] | str:
+    """Ask a server for its models; return their names, or why it cannot be used."""
     try:
-        offered = models_of(server).models
+        return models_of(server).models
     except CtvqaError as error:
         return str(error)
+
+
+def model_unavailable(model: str, offered: tuple[str, ...] | str) -> str:
+    """Return why a model cannot be used on a server that ``offered_by`` asked, or empty."""
+    if isinstance(offered, str):
+        return offered
     return "" if model in offered else f"the server does not offer it; it has {_named(offered)}"
 
 

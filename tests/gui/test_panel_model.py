@@ -26,12 +26,12 @@ from napari_ctvqa.core.events import (
     Usage,
     Warned,
 )
-from napari_ctvqa.core.live import LiveRun
+from napari_ctvqa.core.live import LiveCall, LiveRun
 from napari_ctvqa.core.records import AnswerFormat, ToolCall, ToolResult
 from napari_ctvqa.core.session import RunProgress, RunState
 from napari_ctvqa.extensions import families
 from napari_ctvqa.runners.sight import saw_reports
-from napari_ctvqa.widgets.panels.model import PANEL
+from napari_ctvqa.widgets.panels.model import PANEL, calls_text
 from napari_ctvqa.widgets.pictures import PictureGrid
 
 HOSTILE = "<b>bold</b>\u202egnp\x00"
@@ -389,3 +389,11 @@ def test_what_the_pictures_miss_is_warned_of_after_the_reveal_only(show):
     session.update(revealed_ids=frozenset({session.question.id}))
     assert "⚠ left kidney" in shown_texts(panel)
     assert "spleen" not in shown_texts(panel)
+
+
+def test_names_of_arguments_cannot_look_like_a_result():
+    arguments = {"x) → 5 cm³\n2. measure (y": 1} | {f"key{n}" * 1000: n for n in range(1000)}
+    made = LiveCall(CallMade(1, ToolCall("measure", arguments)))
+    text = calls_text((made,))
+    assert "\n" not in text
+    assert len(text) < 1000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import small_benchmark
-from scripted_models import PRESET, ScriptedFamily, ScriptedWay
+from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay
 
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
 from napari_ctvqa.core.records import AnswerFormat, Prediction, ToolCall, ToolResult, Turn
@@ -17,7 +17,7 @@ from napari_ctvqa.io.seen_files import has_seen, read_events, read_seen
 from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners import batch
 from napari_ctvqa.runners.answering import ModelAnswerer
-from napari_ctvqa.runners.batch import run_batch
+from napari_ctvqa.runners.batch import GaveUpError, run_batch
 from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.opening import open_path
 
@@ -487,3 +487,13 @@ def test_the_words_of_a_running_answer_are_told_now_and_then(benchmark, tmp_path
     items = everything(open_path(benchmark), asked_model("A: yes"), tmp_path / "r", rows=[0])
     words = [item.words for item in items if item.words]
     assert "reading the prompt" in words and "A: yes" in "".join(words)
+
+
+def test_a_run_that_gives_up_says_what_to_do_also_where_there_is_no_command_line(
+    benchmark, tmp_path
+):
+    parts = ("scripted", "Scripted", ScriptedFamily(), PRESET, ScriptedWay(UNREACHABLE))
+    with pytest.raises(GaveUpError, match="3 questions in a row") as caught:
+        everything(open_path(benchmark), ModelAnswerer(*parts), tmp_path / "r.json")
+    assert caught.value.hint.startswith(UNREACHABLE.hint)
+    assert "--" not in caught.value.hint

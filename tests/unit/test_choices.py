@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import small_benchmark
-from fake_server import delta, event, finished, raw, serving, words
+from fake_server import delta, error, event, finished, raw, serving, words
 
 from napari_ctvqa.cli import main
 from napari_ctvqa.commands._progress import progress_line
@@ -373,3 +373,15 @@ def test_an_interpreter_is_found_from_the_folder_of_the_models_process(
     monkeypatch.chdir(here)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert interpreter_of(given) == found.format(here=here, home=tmp_path / "home")
+
+
+def test_a_server_with_many_models_is_asked_once(capsys, monkeypatch):
+    listed = error(200, {"data": [{"id": "a"}, {"id": "b"}]})
+    with serving(listed) as server:
+        for model in ("a", "b", "gone"):
+            remember_place(ModelPlace("qwen3-vl", server=server.url, model=model))
+        assert main(["models", "--json"]) == 0
+        assert len(server.received) == 1
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["a"]["available"] and rows["b"]["available"]
+    assert "it has a, b" in rows["gone"]["why_not"]

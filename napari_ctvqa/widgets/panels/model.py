@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from qtpy.QtCore import QTimer
@@ -27,7 +28,7 @@ from napari_ctvqa.widgets.text import Label, TextBox, one_line, visible
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from qtpy.QtGui import QCloseEvent
 
@@ -40,6 +41,7 @@ FORCE_AFTER_S = 2.0
 """How long a model may take to stop by itself before force is offered."""
 SHOWN_TEXT = 200_000
 SHOWN_CALLS = 12
+SHOWN_ARGUMENTS = 8
 SHOWN_SIGHTS = 6
 NOTHING = (
     "No model has answered this question in this window, and no pictures of an answer are kept. "
@@ -371,7 +373,7 @@ def calls_text(calls: Sequence[LiveCall]) -> str:
     lines = []
     for call in calls[-SHOWN_CALLS:]:
         made = call.made
-        arguments = ", ".join(f"{k}: {one_line(v, 40)}" for k, v in made.call.arguments.items())
+        arguments = _arguments_text(made.call.arguments)
         result = "…" if call.returned is None else _result_text(call)
         mended = f"  (mended: {one_line(made.repaired, 80)})" if made.repaired else ""
         lines.append(
@@ -379,6 +381,13 @@ def calls_text(calls: Sequence[LiveCall]) -> str:
         )
     hidden = len(calls) - SHOWN_CALLS
     return "\n".join(([f"… {hidden} earlier calls"] if hidden > 0 else []) + lines)
+
+
+def _arguments_text(arguments: Mapping[str, object]) -> str:
+    """Return the first arguments; names are the model's words, too, and must not look like ours."""
+    shown = islice(arguments.items(), SHOWN_ARGUMENTS)
+    more = ", …" if len(arguments) > SHOWN_ARGUMENTS else ""
+    return ", ".join(f"{one_line(key, 40)}: {one_line(value, 40)}" for key, value in shown) + more
 
 
 def _result_text(call: LiveCall) -> str:
