@@ -22,6 +22,7 @@ _PROXIES_SAY = (401, 403, 413, 429, 502, 503, 504)
 """Statuses that come as a web page from the proxy before a model server."""
 DETAIL_CHARACTERS = 4000
 """Of a server's own text that is kept with a failure."""
+_LOCATION_CHARACTERS = 200
 LONGEST_WAIT_S = 120.0
 _WAIT_S, _LEAST_WAIT_S = 5.0, 0.1
 """How long to wait where a server does not say, and at least."""
@@ -381,10 +382,11 @@ def _redirected(request: Request, location: str, text: str) -> Failed:
     if request.url.startswith("http:") and location.startswith(secure):
         return wrong_scheme(request, f"It leads to {location}")
     failed = not_a_server(request, "a redirection, which is not followed", text)
-    if not location:
+    shown = "".join(c for c in location if c.isprintable())[:_LOCATION_CHARACTERS]
+    if not shown:
         return failed
-    hint = f"Give the address that it leads to, if that is the right one. {failed.hint}"
-    return replace(failed, hint=hint, detail=f"It leads to {location}"[:DETAIL_CHARACTERS])
+    hint = f"It leads to {shown} : give that address if it is the right one. {failed.hint}"
+    return replace(failed, hint=hint)
 
 
 def not_confirmed(host: str) -> Failed:

@@ -313,6 +313,7 @@ def _without_key(event: Event, key: Key) -> Event:
             return replace(
                 event,
                 message=key.removed_from(event.message),
+                hint=key.removed_from(event.hint),
                 detail=key.removed_from(event.detail),
                 partial=key.removed_from(event.partial),
             )

@@ -439,3 +439,12 @@ def test_a_count_that_no_prompt_has_is_none():
     with serving(raw(200, "text/event-stream", BEGUN, event(usage), event(finished()))) as server:
         events = events_of(plain_way(server.url, "m"))
     assert next(e for e in events if isinstance(e, Usage)).prompt_tokens is None
+
+
+def test_where_an_address_leads_is_told_without_the_key_that_it_was_given(monkeypatch):
+    monkeypatch.setenv("NAPARI_CTVQA_API_KEY", "sk-very-secret-0123456789")
+    reply = busy(302, "location: http://elsewhere.example/?key=sk-very-secret-0123456789")
+    with serving(reply) as server:
+        failed = end_of(plain_way(server.url, "m"))
+    assert "http://elsewhere.example/" in failed.hint
+    assert "sk-very-secret" not in repr(failed)
