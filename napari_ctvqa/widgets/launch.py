@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import napari
+from napari.qt import get_qapp
 from napari.settings import get_settings
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
@@ -16,6 +17,7 @@ from napari_ctvqa.core.errors import CtvqaError, NotFoundError
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.moments import Watch, note
+from napari_ctvqa.widgets.opengl import check_opengl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,12 +58,14 @@ def run_app(
     Raises
     ------
     CtvqaError
-        When nothing could be shown for the picture.
+        When this display has no OpenGL, or nothing could be shown for the picture.
     """
     if path is not None and made_by is None and not path.exists():
         raise NotFoundError(f"{path}: no such file or folder.", hint="Check the path.")
     note("libraries")
     first_time = get_settings().application.first_time
+    get_qapp()
+    check_opengl()  # vispy would end the process
     viewer = napari.Viewer(title="CT-VQA", show=False, show_welcome_screen=False)
     app = app_for(viewer)
     app.arrange()

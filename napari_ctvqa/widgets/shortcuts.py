@@ -22,6 +22,7 @@ from qtpy.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHeaderView,
+    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QTableWidget,
@@ -32,8 +33,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa._resources import resource_path
-from napari_ctvqa.core.errors import InputFileError
+from napari_ctvqa.core.errors import CtvqaError, InputFileError
 from napari_ctvqa.io.user_config import config_folder
+from napari_ctvqa.widgets.opengl import check_opengl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -197,5 +199,17 @@ class HelpSheet(QDialog):
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addWidget(table)
+        layout.addWidget(self._drawn_by())
         layout.addWidget(buttons)
         self.resize(560, 620)
+
+    @staticmethod
+    def _drawn_by() -> QLabel:
+        try:
+            text = check_opengl().told()
+        except CtvqaError as error:
+            text = str(error)
+        label = QLabel(text)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setWordWrap(True)
+        return label
