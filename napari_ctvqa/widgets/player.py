@@ -217,7 +217,7 @@ class PlayerBar(QWidget):
     def _build(self) -> None:
         for button, name, words in (
             (self._back, "Step back", "Previous step (K)"),
-            (self._play, "Play or pause", "Play or pause (P)"),
+            (self._play, "Play or pause", "Play or pause (Shift+P)"),
             (self._on, "Step forward", "Next step (J)"),
             (self._first, "To the first difference", "Go to the first differing step"),
             (self._export, "Export", "Save this film, or this view, as files"),
@@ -278,5 +278,7 @@ class PlayerBar(QWidget):
 
 def _before(count: int) -> str:
     return (
-        f"{count} steps. Play (P), or step with J and K." if count else "No evidence to play yet."
+        f"{count} steps. Play (Shift+P), or step with J and K."
+        if count
+        else "No evidence to play yet."
     )
