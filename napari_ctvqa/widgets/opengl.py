@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from qtpy.QtGui import QOffscreenSurface, QOpenGLContext
 from vispy.gloo import gl
 
-from napari_ctvqa._libraries import missing_packages
 from napari_ctvqa.core.errors import CtvqaError
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ _IN_SOFTWARE = (
 )
 _ELSEWHERE = "or run the program on the machine you sit at, with a model server on the other one."
 _ADVICE = {
-    "linux": "sudo apt-get install -y {packages}; over a remote desktop set"
+    "linux": "sudo apt-get install -y libgl1 libegl1 libgl1-mesa-dri; over a remote desktop set"
     f" LIBGL_ALWAYS_SOFTWARE=1, {_ELSEWHERE}",
     "win32": f"Install the graphics card's driver, set QT_OPENGL=software, {_ELSEWHERE}",
 }
@@ -91,6 +90,4 @@ def _said(name: int) -> str:
 
 
 def _advice() -> str:
-    packages = " ".join(missing_packages()) or "libgl1-mesa-dri"
-    plain = f"Install the graphics card's driver, {_ELSEWHERE}"
-    return _ADVICE.get(sys.platform, plain).format(packages=packages)
+    return _ADVICE.get(sys.platform, f"Install the graphics card's driver, {_ELSEWHERE}")

@@ -75,7 +75,7 @@ def test_no_tab_bar_of_an_earlier_layout_is_left_over_the_panels(qapp):
         bars = [bar for bar in app.window.findChildren(QTabBar) if bar.isVisible()]
         assert [[bar.tabText(i) for i in range(bar.count())] for bar in bars] == [
             ["Questions", "Run", "Model", "Validate"],
-            ["Evidence", "Side by side", "Segment"],
+            ["Evidence", "Structures", "Side by side", "Segment", "Measure"],
         ]
     finally:
         viewer.close()
