@@ -14,8 +14,9 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,10 @@ PICTURES = "pictures"
 ASK, EVENTS = "ask.json", "events.jsonl"
 MAX_EVENTS_BYTES = 16 * 1024**2
 """Of one answer's events; later words are left out, the whole text stands in the last event."""
+_MAX_S = 7 * 86_400.0
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "str": str, "bool": bool, "int | None": (int, NoneType), "float | None": (int, float, NoneType),
+}  # fmt: skip
 _MAX_ASK_BYTES = 256 * 1024**2
 _MAX_PICTURE_BYTES = 200_000_000
 _PICTURE_NAME = re.compile(r"[0-9a-f]{32}\.png\Z")
@@ -237,12 +242,29 @@ def read_events(results: Path, question_id: str) -> tuple[TimedEvent, ...]:
     for row in read_json_lines(path, max_bytes=4 * MAX_EVENTS_BYTES).rows:
         try:
             event = _event(row.values, sent)
-            last = max(last, float(row.values["t"]))
+            last = max(last, _seconds(row.values["t"]))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             logger.warning("%s: line %s is left out (%s)", path, row.line, error)
         else:
             found.append(TimedEvent(last, event))
     return tuple(found)
+
+
+def _seconds(value: Any) -> float:
+    """Return a time since the answer began; one that nobody would wait for is damage."""
+    seconds = float(value)
+    if not 0 <= seconds <= _MAX_S:
+        raise ValueError(f"{seconds} s")
+    return seconds
+
+
+def _typed(event: Event) -> Event:
+    """Return an event unless something in it is of another type than it says."""
+    for one in fields(event):
+        wanted = _TYPES.get(str(one.type))
+        if wanted is not None and not isinstance(getattr(event, one.name), wanted):
+            raise TypeError(f"{one.name} is no {one.type}")
+    return event
 
 
 def _event(data: Mapping[str, Any], sent: Sequence[Sent]) -> Event:
@@ -256,9 +278,10 @@ def _event(data: Mapping[str, Any], sent: Sequence[Sent]) -> Event:
         result = ToolResult(**values["result"])
         return CallReturned(int(values["step"]), _call(values["call"]), result)
     if kind == "done":
-        return replace(Done(**values), calls=tuple(_call(call) for call in values["calls"]))
+        calls = tuple(_call(call) for call in values["calls"])
+        return _typed(replace(Done(**values), calls=calls))
     if kind in ("failed", "warned"):
         values["kind"] = FailureKind(values["kind"])
-        return Failed(**values) if kind == "failed" else Warned(**values)
+        return _typed(Failed(**values) if kind == "failed" else Warned(**values))
     made: Event = {"status": Status, "tokens": Tokens, "usage": Usage}[kind](**values)
-    return made
+    return _typed(made)

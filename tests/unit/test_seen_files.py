@@ -302,3 +302,23 @@ def test_bad_lines_among_the_events_are_left_out(tmp_path):
 def test_what_was_not_kept_is_not_found(tmp_path):
     with pytest.raises(NotFoundError, match="holds nothing of question q9"):
         read_seen(tmp_path / "r.json", "q9")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"t": 1e300, "event": "tokens", "text": "a", "thinking": false}',
+        '{"t": NaN, "event": "tokens", "text": "a", "thinking": false}',
+        '{"t": -Infinity, "event": "tokens", "text": "a", "thinking": false}',
+        '{"t": 1, "event": "tokens", "text": 5, "thinking": false}',
+        '{"t": 1, "event": "status", "text": "a", "fraction": "half"}',
+        '{"t": 1, "event": "usage", "prompt_tokens": "many", "new_tokens": 1}',
+        '{"t": 1, "event": "done", "text": ["A"], "calls": [], "reason": "stop", "thinking": ""}',
+    ],
+)
+def test_events_that_would_break_whoever_replays_them_are_left_out(tmp_path, line):
+    results = tmp_path / "r.json"
+    keep(results, events())
+    path = seen_folder(results) / folder_name("q1") / "events.jsonl"
+    path.write_text(f"{line}\n{path.read_text()}")
+    assert len(read_events(results, "q1")) == len(events())
