@@ -207,16 +207,12 @@ def outline(drawing: Drawing, corners: int = _ELLIPSE_CORNERS) -> Points:
 def crosses_itself(points: Points) -> bool:
     """Return whether two sides of a closed polygon that are not neighbours meet."""
     count = len(points)
-    for first in range(count):
-        for second in range(first + 2, count):
-            if first == 0 and second == count - 1:
-                continue  # neighbours, around the end
-            a, b = points[first], points[(first + 1) % count]
-            c, d = points[second], points[(second + 1) % count]
-            if _turn(a, b, c) * _turn(a, b, d) < 0 and _turn(c, d, a) * _turn(c, d, b) < 0:
-                return True
-    return False
-
-
-def _turn(a: Points, b: Points, c: Points) -> float:
-    return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
+    starts, ends = points, np.roll(points, -1, axis=0)
+    # for each side (row) on which side of it each corner (column) lies
+    ways = (ends - starts)[:, None, :]
+    to_corner = points[None, :, :] - starts[:, None, :]
+    turns = ways[..., 0] * to_corner[..., 1] - ways[..., 1] * to_corner[..., 0]
+    parted = turns * np.roll(turns, -1, axis=1) < 0  # side i has the ends of side j on both sides
+    apart = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
+    neighbours = (apart <= 1) | (apart == count - 1)
+    return bool((parted & parted.T & ~neighbours).any())

@@ -319,6 +319,8 @@ def _cut(points: Points, offset: float, slope: Points) -> Points:
     if not len(points):
         return points
     height = points @ slope + offset
+    if (height >= 0).all():
+        return points
     kept: list[Points] = []
     for number, (point, here) in enumerate(zip(points, height, strict=True)):
         before, there = points[number - 1], height[number - 1]

@@ -30,7 +30,7 @@ from napari_ctvqa.core.drawings import (
     with_short_axis,
 )
 from napari_ctvqa.core.geometry import Grid
-from napari_ctvqa.core.measure import hu_percentile, mean_hu, sd_hu, volume_cm3
+from napari_ctvqa.core.measure import hu_percentile, hu_statistics, mean_hu, sd_hu, volume_cm3
 from napari_ctvqa.core.measuring import (
     NO_VOXELS,
     SAME_POINTS,
@@ -40,7 +40,10 @@ from napari_ctvqa.core.measuring import (
     next_radius_mm,
     region,
 )
+from napari_ctvqa.core.regions import region_of
 from napari_ctvqa.core.sampling import resample_linear
+from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.reader import read_case
 
 SHAPE = (20, 40, 60)
 SPACING = (2.5, 0.8, 0.5)
@@ -407,6 +410,24 @@ def test_an_outline_that_crosses_itself_says_so_and_counts_its_voxels():
     assert not crosses_itself(np.array([(2, 2), (2, 12), (12, 12), (7, 7), (12, 2)]))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_crossing_is_found_as_by_looking_at_every_pair_of_sides(seed):
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(0, 10, (rng.integers(3, 9), 2))
+
+    def turn(a, b, c):
+        return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+    sides = list(zip(points, np.roll(points, -1, axis=0), strict=True))
+    expected = any(
+        turn(a, b, c) * turn(a, b, d) < 0 and turn(c, d, a) * turn(c, d, b) < 0
+        for n, (a, b) in enumerate(sides)
+        for k, (c, d) in enumerate(sides)
+        if k > n + 1 and not (n == 0 and k == len(sides) - 1)
+    )
+    assert crosses_itself(points) == expected
+
+
 # ------------------------------------------------------------------------------- trust
 
 
@@ -513,3 +534,30 @@ def test_a_circle_at_the_edge_counts_what_is_inside():
 def test_the_radius_goes_from_step_to_step_and_stops_at_the_ends():
     assert (next_radius_mm(3.0, 1), next_radius_mm(3.0, -1)) == (4.0, 2.0)
     assert (next_radius_mm(50.0, 1), next_radius_mm(0.5, -1)) == (50.0, 0.5)
+
+
+@pytest.mark.real
+def test_on_a_real_ct_a_polygon_over_an_organ_s_slice_gives_what_the_evidence_gives(real_data):
+    case = read_case(find_case(real_data / "ts_example"))
+    compared = 0
+    for name in ("liver", "spleen", "kidney_left", "aorta", "stomach", "vertebrae_L1"):
+        organ = case.masks.get(name)
+        if organ is None or organ.region.empty:
+            continue
+        for plane in PLANES:
+            box = organ.region.box_zyx
+            number = (box[plane].start + box[plane].stop) // 2
+            part = np.take(organ.region.crop_zyx, number - box[plane].start, axis=plane)
+            rings = find_contours(np.pad(part, 1).astype(float), 0.5)
+            if len(rings) != 1:
+                continue  # more than one piece is more than one polygon
+            start = np.delete([edge.start for edge in box], plane)
+            found = measured(drawn(Kind.POLYGON, rings[0][:-1] - 1 + start, plane, number), case)
+            at = tuple(int(n) for n in np.insert(start, plane, number))
+            same = region_of(np.expand_dims(part, plane), case.volume.grid, at)
+            wanted = hu_statistics(same, case.volume)
+            assert found.value("voxels") == wanted.voxels
+            assert found.value("mean_hu") == wanted.mean_hu
+            assert found.value("sd_hu") == wanted.sd_hu
+            compared += 1
+    assert compared >= 6
