@@ -132,7 +132,10 @@ def length_doubt(case: Case) -> str:
     red = [w for w in case.volume.report.warnings if w.level is Level.RED]
     red += [w for w in case.report.warnings if w.code == "side_swapped" and w.level is Level.RED]
     reasons = dict.fromkeys(w.message for w in red)
-    return f"not measured, the geometry is not to be trusted: {' '.join(reasons)}" if red else ""
+    if not reasons:
+        return ""
+    said = "Lengths, angles and areas are not given, the geometry is not to be trusted"
+    return f"{said}: {' '.join(reasons)}"
 
 
 def _spacing_caveats(case: Case) -> tuple[str, ...]:
