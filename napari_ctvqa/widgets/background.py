@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from contextlib import closing
 from threading import Event, Thread
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 logger = logging.getLogger(__name__)
+
+TURN_S = 0.004
+"""How long items are delivered one after the other before the window has its turn."""
 
 _running: set[Job] = set()
 """Every started Job until its ``ended`` is delivered: a Job that nobody holds would take its last
@@ -105,7 +109,7 @@ class Job(QObject):
             self._cancelled.set()
 
     def _take(self, kind: str, value: object) -> None:
-        """Have it delivered by a timer: one thing, then whatever else the window has to do.
+        """Have it delivered by a timer: what waits, and then whatever else the window has to do.
 
         Qt calls all queued slots, and paints what they changed, before it looks at timers and at
         the mouse again: items that come fast would keep both waiting.
@@ -115,10 +119,14 @@ class Job(QObject):
             self._next.start(0)
 
     def _deliver_next(self) -> None:
-        kind, value = self._waiting.popleft()
-        if not self._waiting:
-            self._next.stop()
-        self._deliver(kind, value)
+        until = time.perf_counter() + TURN_S
+        while True:
+            kind, value = self._waiting.popleft()
+            if not self._waiting:
+                self._next.stop()
+            self._deliver(kind, value)
+            if not self._waiting or time.perf_counter() > until:
+                return
 
     def _deliver(self, kind: str, value: object) -> None:
         if kind == "item":

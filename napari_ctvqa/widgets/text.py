@@ -189,6 +189,61 @@ class ElidedLabel(Label):
         )
 
 
+class SteadyLabel(Label):
+    """Some lines whose room does not follow their text, for a text that changes all the time.
+
+    A label's new text has everything around it laid out again, which paints the window twice: with
+    a picture drawn by OpenGL in it, 20 to 30 ms (software OpenGL). Here only the text is painted.
+    """
+
+    def __init__(self, *, lines: int = 2, role: str = "") -> None:
+        self._steady = ""
+        self._lines = lines
+        super().__init__(role=role, selectable=False)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+
+    def text(self) -> str:
+        """Return the text that is shown."""
+        return self._steady
+
+    def show_text(self, text: object) -> None:
+        """Show text; an empty one hides the label."""
+        shown = breakable(visible(text, LABEL_LIMIT))
+        if shown == self._steady and self.isHidden() != bool(shown):
+            return
+        self._steady = shown
+        self.setAccessibleName(shown.replace(_BREAK, ""))
+        self.update()
+        if not shown or self.parentWidget() is not None:
+            self.setVisible(bool(shown))
+
+    def hasHeightForWidth(self) -> bool:
+        """Return that the height is always the same."""
+        return False
+
+    def sizeHint(self) -> QSize:
+        """Return the height of the lines."""
+        return QSize(60, self._lines * self.fontMetrics().lineSpacing() + 2)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a size that never widens a window."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the text, wrapped, in the style sheet's colour, where a label has it."""
+        painter = QPainter(self)
+        indent = self.fontMetrics().horizontalAdvance("x") // 2
+        self.style().drawItemText(
+            painter,
+            self.contentsRect().adjusted(indent, 0, -indent, 0),
+            Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap,
+            self.palette(),
+            self.isEnabled(),
+            self._steady,
+            self.foregroundRole(),
+        )
+
+
 class TextBox(QPlainTextEdit):
     """Read-only plain text, as high as its text up to ``max_lines``, then scrolling."""
 

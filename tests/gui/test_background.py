@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from qtpy.QtCore import QThread, QTimer
 
+from napari_ctvqa.widgets import background
 from napari_ctvqa.widgets.background import Job
 
 
@@ -179,11 +180,12 @@ def test_window_keeps_ticking_while_a_job_sleeps(run, qtbot):
     assert max(b - a for a, b in pairwise(ticks)) < 0.2
 
 
-def test_many_items_at_once_leave_the_window_its_turn(run, qtbot):
+def test_many_items_at_once_leave_the_window_its_turn(run, qtbot, monkeypatch):
     """Timers, and the mouse, are served between two items, however many wait."""
     served = []
     timer = QTimer(interval=0)
     timer.timeout.connect(lambda: served.append(len(seen.items)))
+    monkeypatch.setattr(background, "TURN_S", 0.0)
     gate = threading.Event()
 
     def items():

@@ -1,13 +1,14 @@
 """Foreign text: plain, bounded, nothing invisible."""
 
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QTextDocument
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from napari_ctvqa.widgets.text import (
     BOX_LIMIT,
     Label,
+    SteadyLabel,
     TextBox,
     number,
     one_line,
@@ -129,3 +130,57 @@ def test_json_of_a_hostile_record_is_bounded():
     assert "99,800 more entries" in text
     assert "9,800 more keys" in text
     assert "nested deeper" in text
+
+
+class Layouts(QObject):
+    """Counts how often what is in a widget is to be laid out again."""
+
+    def __init__(self, widget):
+        super().__init__(widget)
+        self.count = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched, event):
+        self.count += event.type() == QEvent.Type.LayoutRequest
+        return False
+
+
+@pytest.mark.parametrize(("kind", "moved"), [(SteadyLabel, False), (Label, True)])
+def test_a_steady_label_moves_nothing_around_it(qtbot, kind, moved):
+    holder, label = QWidget(), kind()
+    qtbot.addWidget(holder)
+    QVBoxLayout(holder).addWidget(label)
+    label.show_text("Working · 0.5 s")
+    holder.resize(200, 100)
+    holder.show()
+    qtbot.waitExposed(holder)
+    qtbot.wait(30)
+    layouts, before = Layouts(holder), label.height()
+    label.show_text("Working · 1.0 s · 12 tokens, and some more words than fit into one line")
+    qtbot.wait(30)
+    assert (layouts.count > 0) is moved
+    assert moved or label.height() == before
+    assert "12 tokens" in label.text().replace("\u200b", "")
+    label.show_text("")
+    assert not label.isVisible()
+    label.show_text("again")
+    assert label.isVisible()
+
+
+def test_a_steady_label_shows_its_text_plain_and_wrapped(qtbot):
+    label = SteadyLabel()
+    qtbot.addWidget(label)
+    label.resize(120, 60)
+    label.show_text("<b>one</b> two three four five six seven\u202e")
+    label.show()
+    qtbot.waitExposed(label)
+    assert "⟨U+202E⟩" in label.text()
+    picture = label.grab().toImage()
+    background = picture.pixel(picture.width() - 1, picture.height() - 1)
+    line = label.fontMetrics().lineSpacing()
+    inked = [
+        any(picture.pixel(x, y) != background for x in range(picture.width()))
+        for y in range(picture.height())
+    ]
+    assert any(inked[:line])
+    assert any(inked[line : 2 * line]), "the second line, too"

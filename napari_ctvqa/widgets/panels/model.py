@@ -24,7 +24,7 @@ from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
 from napari_ctvqa.widgets.scrolling import fill
-from napari_ctvqa.widgets.text import Label, TextBox, one_line, visible
+from napari_ctvqa.widgets.text import Label, SteadyLabel, TextBox, one_line, visible
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ModelPanel(QWidget):
         self._nothing = Label(NOTHING, role="muted")
         self._title = Label(role="heading")
         self._where = Label(role="small")
-        self._state = Label()
+        self._state = SteadyLabel()
         self._bar = ProgressBar()
         self._bar.setAccessibleName("Progress of the model")
         self._bar.setMaximum(1000)
