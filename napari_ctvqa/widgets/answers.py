@@ -248,7 +248,7 @@ class AnswerBox(QFrame):
         prediction = answer.prediction
         self._model.show_text(one_line(prediction.model, 80))
         self._text.setAccessibleName(f"Raw answer of {one_line(prediction.model, 80)}")
-        self._failed.show_text(FAILED if prediction.failed else "")
+        self._failed.show_text(_failed_line(prediction))
         self._text.show_text(prediction.raw_text or _no_text(prediction))
         self._show_score(answer)
         self._source.show_text(_source(answer))
@@ -285,6 +285,18 @@ class AnswerBox(QFrame):
         self._why.show_text(why)
         against = against_contradicted(score.shown, answer.reference_chain, answer.chain)
         self._against.show_text(against)
+
+
+def _failed_line(prediction: Prediction) -> str:
+    """Return that there is no answer, and why the model gave none: its row has no digits.
+
+    Only what a way to run said: an agent's own reason may hold the number that is still hidden.
+    """
+    if not prediction.failed:
+        return ""
+    turns = prediction.trace.turns
+    why = turns[-1].error if turns and "failure" in prediction.record else None
+    return f"{FAILED} {one_line(why, 400)}" if why else FAILED
 
 
 def _no_text(prediction: Prediction) -> str:

@@ -155,6 +155,18 @@ def test_a_failed_run_is_never_shown_as_right(show):
     assert "The run failed here: this is no answer." in text
 
 
+@pytest.mark.parametrize("by_a_way", [True, False])
+def test_why_a_request_failed_is_told_with_its_numbers_but_no_agents_reason(show, by_a_way):
+    turns = (Turn(1, error="No server is reachable at http://gpu7:8000/v1."),)
+    record = {"failure": {"kind": "unreachable", "hint": "", "detail": ""}} if by_a_way else {}
+    text = "[ERROR] not any server is reachable at http://gpu#:####/v#."
+    failed = Prediction(FIRST_ID, "rules", text, Trace(turns), None, record)
+    live = Run("rules", {FIRST_ID: failed})
+    said = shown_texts(show(opened(runs={"rules": live}, scores={})))
+    assert ("http://gpu7:8000/v1" in said) is by_a_way
+    assert "The run failed here" in said
+
+
 def test_an_agent_at_work_shows_how_far_it_is(show):
     turns = tuple(Turn(i, ToolCall("measure", {})) for i in range(2))
     live = Run("rules", {FIRST_ID: Prediction(FIRST_ID, "rules", "", Trace(turns))})
