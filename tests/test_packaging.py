@@ -58,9 +58,11 @@ def test_every_resource_is_data_that_reads():
 
 def test_extras_are_the_promised_ones():
     extras = project()["optional-dependencies"]
-    assert set(extras) == {"gui", "local", "segment", "all", "dev"}
+    assert set(extras) == {"gui", "local", "segment", "film", "all", "dev"}
     # a program that is started, never imported: tens of packages that nothing else here needs
     assert {Requirement(text).name for text in extras["segment"]} == {"TotalSegmentator"}
+    # a library around a program: GIF and PNG are written without it
+    assert {Requirement(text).name for text in extras["film"]} == {"imageio-ffmpeg"}
     assert {Requirement(text).name for text in extras["gui"]} == {"PySide6"}
     assert {Requirement(text).name for text in extras["local"]} == {
         *("torch", "torchvision", "transformers", "accelerate")
