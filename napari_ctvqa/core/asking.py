@@ -109,6 +109,8 @@ class Ask:
     chat template (``enable_thinking`` …), ``processor`` to the picture processor (pixel limits,
     ``crop_to_patches`` …), where the way to run can pass them on. ``expected_tokens`` is our
     estimate of the prompt, 0 when unknown: a server that reports far fewer has cut it.
+    ``meanings`` holds, for a model that knows a few words only, what each of them is in the form
+    that is asked for: the letter of the option that says ``Yes``.
     """
 
     messages: tuple[Message, ...]
@@ -118,6 +120,7 @@ class Ask:
     processor: Mapping[str, Any] = field(default_factory=no_items)
     expected_tokens: int = 0
     closed_tools: tuple[Mapping[str, Any], ...] = ()
+    meanings: Mapping[str, str] = field(default_factory=no_items)
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

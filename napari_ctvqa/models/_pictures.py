@@ -84,7 +84,8 @@ class Frame:
     """How slices of one plane become pictures.
 
     ``inner_px`` is the size (rows, columns) that the voxels are resampled to, ``outer_px`` that of
-    the picture, ``at_px`` where the first lies in the second.
+    the picture, ``at_px`` where the first lies in the second. ``first`` is the first of the
+    ``voxels`` that are sent, along rows and columns.
     """
 
     axis: int
@@ -92,6 +93,7 @@ class Frame:
     inner_px: tuple[int, int]
     outer_px: tuple[int, int]
     at_px: tuple[int, int]
+    first: tuple[int, int] = (0, 0)
 
     @property
     def resampled(self) -> bool:
@@ -109,7 +111,7 @@ class Frame:
         for column, axis in enumerate(across):
             step = self.voxels[column] / self.inner_px[column]
             matrix[axis, column] = step
-            matrix[axis, 2] = (0.5 - self.at_px[column]) * step - 0.5
+            matrix[axis, 2] = (0.5 - self.at_px[column]) * step - 0.5 + self.first[column]
         return matrix
 
 
@@ -132,10 +134,23 @@ def frame_of(grid: Grid, fed: Feeding) -> Frame:
     outer = (fed.size_px, fed.size_px)
     if fed.fit == "stretch":
         return Frame(axis, voxels, outer, outer, (0, 0))
+    if fed.fit == "field":
+        middles = [
+            middle(grid.shape_zyx[a], grid.spacing_mm_zyx[a], mm)
+            for a, mm in zip(across, fed.field_mm, strict=True)
+        ]
+        (top, height), (left, width) = middles
+        return Frame(axis, (height, width), outer, outer, (0, 0), (top, left))
     scale = fed.size_px / max(size)
     inner = _whole_px((size[0] * scale, size[1] * scale))
     at = ((outer[0] - inner[0]) // 2, (outer[1] - inner[1]) // 2)
     return Frame(axis, voxels, inner, outer, at)
+
+
+def middle(voxels: int, spacing_mm: float, field_mm: float) -> tuple[int, int]:
+    """Return the first voxel and the number of those in a field about the middle of an axis."""
+    count = min(voxels, max(1, round(field_mm / spacing_mm)))
+    return (voxels - count) // 2, count
 
 
 def _whole_px(size: tuple[float, float]) -> tuple[int, int]:
@@ -146,7 +161,9 @@ def picture(
     volume: Volume, frame: Frame, index: int, windows_hu: Windows, label: str = ""
 ) -> Picture:
     """Return one slice as it is sent: windowed, then resampled (bilinear), then padded black."""
-    pixels = windowed(hu_slice(volume, frame.axis, index), windows_hu)
+    (top, left), (height, width) = frame.first, frame.voxels
+    hu = hu_slice(volume, frame.axis, index)[top : top + height, left : left + width]
+    pixels = windowed(hu, windows_hu)
     if frame.resampled:
         pixels = _resized(pixels, frame.inner_px)
     if frame.outer_px != frame.inner_px:

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 CHOICES = ("linspace", "medgemma", "centre", "all", "structures")
 PLANES = ("axial", "coronal", "sagittal")
-FITS = ("pad", "stretch")
+FITS = ("pad", "stretch", "field")
 ORDERS = ("forward", "backward")
 PROMPTS = ("auto", "deeptumorvqa", "plain", "toy")
 MOST_PICTURES = 512
 MOST_PX = 2048
+DEFAULT_FIELD_MM = (300.0, 300.0)
 _FARTHEST_HU = 100_000.0
 
 
@@ -40,7 +41,10 @@ class Feeding:
     size_px
         Side of the square that a picture is brought to; None keeps the voxels.
     fit
-        ``pad`` keeps the proportions and fills up with the lowest grey, ``stretch`` does not.
+        ``pad`` keeps the proportions and fills up with the lowest grey, ``stretch`` does not;
+        ``field`` stretches the middle of the slice.
+    field_mm
+        Height and width of that middle.
     with_tools
         Whether an agent asks: tools are offered beside the question.
     """
@@ -53,6 +57,7 @@ class Feeding:
     order: str
     size_px: int | None
     fit: str
+    field_mm: tuple[float, float]
     windows_hu: tuple[tuple[float, float], ...]
     prompt: str
     system: str
@@ -86,7 +91,8 @@ def feeding(preset: Preset, settings: Mapping[str, Any]) -> Feeding:
         structures=given["structures"] or (),
         order=given["order"] or "forward",
         size_px=given["size_px"] if "size_px" in settings else preset.size_px,
-        fit=given["fit"] or "pad",
+        fit=given["fit"] or str(preset.facts.get("fit", "pad")),
+        field_mm=given["field_mm"] or _field(preset.facts.get("field_mm", DEFAULT_FIELD_MM)),
         windows_hu=given["windows_hu"] or preset.windows_hu,
         prompt=given["prompt"] or str(preset.facts.get("prompt", "auto")),
         system=_or(given["system"], preset.system),
@@ -177,6 +183,13 @@ def _windows(value: Any) -> tuple[tuple[float, float], ...]:
     return windows
 
 
+def _field(value: Any) -> tuple[float, float]:
+    read = _number(1.0, 10_000.0)
+    if isinstance(value, str) or len(value) != 2:
+        raise ValueError("height and width in mm")
+    return read(value[0]), read(value[1])
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "plane": _one_of(PLANES),
     "sampling_of_slices": _one_of(CHOICES),
@@ -186,6 +199,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "order": _one_of(ORDERS),
     "size_px": _whole(16, MOST_PX),
     "fit": _one_of(FITS),
+    "field_mm": _field,
     "windows_hu": _windows,
     "prompt": _one_of(PROMPTS),
     "system": _text,

@@ -2,8 +2,8 @@
 
 The toy sees up to eight axial slices, each with ``SLICE i`` after it, and then one sentence. It
 answers in words (``Left.``, ``Yes.``, ``SLICE 3``, ``Spleen.``), never with an option's letter:
-options are left out of the prompt, and the words are read against them afterwards as any answer
-is. With tools given, it calls one for the questions that it knows from the demo.
+options are left out of the prompt, and the words are read against them afterwards. With tools
+given, it calls one for the questions that it knows from the demo.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from napari_ctvqa.core.records import Question
 
 MOST_SLICES = 8
-WINDOW_HU = (-150.0, 250.0)
-"""Width 400, level 50."""
+WINDOW_HU = (-40.0, 210.0)
+"""Width 250, level 85: fat is as black as air, so that a lesion stands out."""
+FIELD_MM = (200.0, 300.0)
+"""Height and width about the middle of the slice, which are sent; liver, kidneys and spleen of the
+phantoms lie in it."""
 SIZE_PX = 144
 LABEL = "SLICE {i}"
 """Stands after its picture; i counts from 1."""
 
 IN_LIVER = "Is there a lesion in the liver?"
 IN_KIDNEYS = "Is there a lesion in the kidneys?"
-IN_PANCREAS = "Is there a lesion in the pancreas?"
 KIDNEY_SIDE = "On which side is the kidney lesion?"
 _BY_SUBTYPE = {
     "liver lesion existence": IN_LIVER,
     "kidney lesion existence": IN_KIDNEYS,
     "kidney cyst existence": IN_KIDNEYS,
     "kidney tumor existence": IN_KIDNEYS,
-    "pancreatic lesion existence": IN_PANCREAS,
-    "pdac existence": IN_PANCREAS,
-    "pnet existence": IN_PANCREAS,
     "bilateral kidney asymmetry": KIDNEY_SIDE,
 }
-_ADJECTIVES = {"liver": "liver", "kidney": "kidney", "spleen": "splenic", "pancreas": "pancreatic"}
-_KINDLESS = {"kidney cyst existence", "kidney tumor existence", "pdac existence", "pnet existence"}
+_ADJECTIVES = {"liver": "liver", "kidney": "kidney", "spleen": "splenic"}
+_KINDLESS = {"kidney cyst existence", "kidney tumor existence"}
 _CALLED_FOR = frozenset(
     {
         *("organ volume measurement", "organ hu measurement", "lesion volume measurement"),
@@ -89,6 +88,7 @@ def toy_question(question: Question, *, with_tools: bool = False) -> ToyQuestion
 
 
 _SLICE = re.compile(r"\s*SLICE (\d{1,3})\.?\s*\Z")
+_SAID = ("Yes.", "No.", "Left.", "Right.", "Liver.", "Left kidney.", "Right kidney.", "Spleen.")
 
 
 def slice_said(text: str, slices: Sequence[int]) -> int | None:
@@ -96,3 +96,41 @@ def slice_said(text: str, slices: Sequence[int]) -> int | None:
     found = _SLICE.match(text)
     number = int(found.group(1)) if found else 0
     return slices[number - 1] if 1 <= number <= len(slices) else None
+
+
+def toy_meanings(question: Question, slices: Sequence[int], *, choice: bool) -> dict[str, str]:
+    """Return what the toy's words mean in the form that is asked for; words of no meaning lack.
+
+    With ``choice`` these are the letters of the options that the words agree with, where exactly
+    one does; for a slice the nearest one. ``slices`` are counted as the question counts them.
+    """
+    told = {f"SLICE {n}": index for n, index in enumerate(slices, start=1)}
+    if not choice:
+        counted = question.subtype.casefold() == "largest lesion slice"
+        return {said: str(index) for said, index in told.items()} if counted else {}
+    options = {option.letter: option.text.casefold().strip(" .") for option in question.options}
+    meant = {said: _agreeing(said.casefold().strip("."), options) for said in _SAID}
+    meant |= {said: _nearest(index, options) for said, index in told.items()}
+    return {said: letter for said, letter in meant.items() if letter}
+
+
+def _agreeing(said: str, options: Mapping[str, str]) -> str:
+    """Return the letter of the one option that says the same, or has the word in it."""
+    for agree in (str.__eq__, _has_word):
+        found = [letter for letter, text in options.items() if agree(text, said)]
+        if found:
+            return found[0] if len(found) == 1 else ""
+    return ""
+
+
+def _has_word(text: str, said: str) -> bool:
+    return text.split()[:1] == [said]
+
+
+def _nearest(index: int, options: Mapping[str, str]) -> str:
+    """Return the letter of the whole number that is nearest; none where an option is no number."""
+    if not options or not all(text.isdecimal() for text in options.values()):
+        return ""
+    apart = sorted((abs(int(text) - index), letter) for letter, text in options.items())
+    tied = len(apart) > 1 and apart[0][0] == apart[1][0]
+    return "" if tied else apart[0][1]

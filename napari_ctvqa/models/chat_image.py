@@ -15,6 +15,7 @@ from napari_ctvqa.core.dialects import read_calls, terminated
 from napari_ctvqa.core.errors import CtvqaError, GeometryError
 from napari_ctvqa.core.output_text import Stripped, stripped
 from napari_ctvqa.core.picture_tokens import prompt_tokens
+from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.regions import slices_of
 from napari_ctvqa.models._pictures import (
     chosen_slices,
@@ -27,11 +28,12 @@ from napari_ctvqa.models._pictures import (
 from napari_ctvqa.models._presets import presets
 from napari_ctvqa.models._prompts import Shown, Words, words
 from napari_ctvqa.models._settings import PLANES, Feeding, feeding
+from napari_ctvqa.models._toy_prompt import toy_meanings
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Preset
     from napari_ctvqa.core.cases import Case
-    from napari_ctvqa.core.records import AnswerFormat, Question, ToolCall
+    from napari_ctvqa.core.records import Question, ToolCall
     from napari_ctvqa.models._pictures import Frame
 
 _SIDES_SWAPPED = "side_swapped"
@@ -100,6 +102,7 @@ class ChatImage:
             template=preset.template,
             processor=preset.processor,
             expected_tokens=prompt_tokens(preset, messages),
+            meanings=_meanings(question, answer_format, fed, case, indices),
         )
         notes = (*_notes(preset, case, fed, frame, indices), *said.notes)
         return Prepared(ask, notes, _recipe(self.name, preset, case, fed, frame, indices, pictures))
@@ -215,6 +218,20 @@ def _messages(
     return (Message("system", (fed.system,)), user) if fed.system else (user,)
 
 
+def _meanings(
+    question: Question,
+    answer_format: AnswerFormat,
+    fed: Feeding,
+    case: Case,
+    indices: Sequence[int],
+) -> Mapping[str, str]:
+    if fed.prompt != "toy":
+        return {}
+    grid, axis = case.volume.display_grid, PLANES.index(fed.plane)
+    slices = [grid.ras_slice(axis, index) for index in indices]
+    return toy_meanings(question, slices, choice=answer_format is AnswerFormat.MC)
+
+
 def _shown(case: Case, frame: Frame, indices: Sequence[int]) -> Shown:
     grid = case.volume.display_grid
     steps = {b - a for a, b in pairwise(indices)}
@@ -291,6 +308,7 @@ def _recipe(
         "slices": slice_records(grid, frame.axis, indices, labels),
         "windows_hu": [list(window) for window in fed.windows_hu],
         "scaling": "clip, (HU - low) / (high - low) * 255 in float32, rounded half to even, uint8",
+        "first_voxel": list(frame.first),
         "voxels": list(frame.voxels),
         "resized_px": list(frame.inner_px),
         "resampling": "bilinear" if frame.resampled else "none",

@@ -133,6 +133,10 @@ class Speaker:
             facts.note(f"cut off at {ask.sampling.max_new_tokens} new tokens")
         if came.text.strip() and not text.strip() and reading_notes is None:
             facts.note("without thinking and marks nothing is left of the text")
+        said = text.strip()
+        if said in ask.meanings:
+            facts.note(f"{said!r} is taken for {ask.meanings[said]}")
+            return ask.meanings[said]
         return text
 
     def calls(self, came: Heard) -> tuple[tuple[ToolCall, ...], str]:

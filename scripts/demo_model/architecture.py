@@ -23,6 +23,13 @@ from demo_model.pool import GRID
 
 PICTURE_TOKENS = 16
 """Tokens that one picture takes in the prompt."""
+TOWER = {
+    "hidden_size": 80,
+    "intermediate_size": 320,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "vision_use_head": False,
+}
 SPECIAL = (
     "<pad>",
     "<eos>",
@@ -139,15 +146,7 @@ def model_of(tokenizer: PreTrainedTokenizerFast) -> Gemma3ForConditionalGenerati
             "eos_token_id": ids["<end_of_turn>"],
             "pad_token_id": ids["<pad>"],
         },
-        vision_config={
-            "hidden_size": 80,
-            "intermediate_size": 160,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "image_size": SIZE,
-            "patch_size": SIZE // GRID,
-            "vision_use_head": False,
-        },
+        vision_config={**TOWER, "image_size": SIZE, "patch_size": SIZE // GRID},
         mm_tokens_per_image=PICTURE_TOKENS,
         boi_token_index=ids["<start_of_image>"],
         eoi_token_index=ids["<end_of_image>"],

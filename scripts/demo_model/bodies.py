@@ -25,22 +25,36 @@ from napari_ctvqa.demo.parameters import (
 )
 from napari_ctvqa.demo.space import axes_mm
 
-ORGANS = ("liver", "kidney_left", "kidney_right", "spleen", "pancreas")
+ORGANS = ("liver", "kidney_left", "kidney_right", "spleen")
 """Organs that lesions are painted in; their number in a label array is the index plus one."""
 SEMI_MM = {
-    "liver": (8.0, 21.0),
-    "kidney_left": (8.0, 17.0),
-    "kidney_right": (8.0, 17.0),
-    "spleen": (8.0, 13.0),
-    "pancreas": (8.0, 13.0),
+    "liver": (10.0, 21.0),
+    "kidney_left": (10.0, 17.0),
+    "kidney_right": (10.0, 17.0),
+    "spleen": (10.0, 14.0),
 }
 """Smallest and largest half axis of a lesion."""
-Contrast = tuple[tuple[float, float], tuple[float, float]]
-PAINTED_HU: Contrast = ((28.0, 64.0), (50.0, 172.0))
-"""How much darker than its organ a lesion is painted for training (it is exaggerated there), in
-kidneys apart: they are bright in the venous phase."""
-ASKED_HU: Contrast = ((50.0, 110.0), (80.0, 172.0))
-"""The same for bodies that the trained model is asked about."""
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Lesions:
+    """How hard lesions are to see.
+
+    ``darker_hu`` and ``kidney_darker_hu`` say how much darker than its organ one is; kidneys are
+    bright in the venous phase. Its centre lies ``inset`` of its largest half axis below the
+    organ's surface, where the organ is thick enough, and 6 mm at least.
+    """
+
+    darker_hu: Span
+    kidney_darker_hu: Span
+    inset: float
+
+
+PAINTED = Lesions((44.0, 110.0), (60.0, 172.0), 0.0)
+"""Lesions of training."""
+ASKED = Lesions((50.0, 110.0), (65.0, 172.0), 0.8)
+"""Lesions that the trained model is asked about."""
 _LIGHTEST_CYST_HU = 2.0
 _APART_MM = 45.0
 _TRIES = 60
@@ -64,24 +78,24 @@ class Body:
 
 
 def bodies(
-    first_seed: int, count: int, most_lesions: int, contrast: Contrast = PAINTED_HU
+    first_seed: int, count: int, most_lesions: int, kind: Lesions = PAINTED
 ) -> Iterator[Body]:
     """Yield ``count`` bodies; seeds that make no possible anatomy are passed over."""
     seed, made = first_seed, 0
     while made < count:
-        made_body = body(seed, most_lesions, contrast)
+        made_body = body(seed, most_lesions, kind)
         seed += 1
         if made_body is not None:
             made += 1
             yield made_body
 
 
-def body(seed: int, most_lesions: int, contrast: Contrast = PAINTED_HU) -> Body | None:
+def body(seed: int, most_lesions: int, kind: Lesions = PAINTED) -> Body | None:
     """Return the body of a seed, None where its organs do not fit into its trunk."""
     rng = np.random.default_rng(seed)
     case = _anatomy(rng, seed)
     count = int(rng.integers(1, most_lesions + 1))
-    case = replace(case, lesions=_lesions(rng, case, count, contrast))
+    case = replace(case, lesions=_lesions(rng, case, count, kind))
     try:
         canvas, hu_kji = phantom(case)
     except ValueError:
@@ -131,10 +145,7 @@ def _anatomy(rng: np.random.Generator, seed: int) -> CaseParameters:
 
 def _whole(name: str) -> str:
     """Return the organ that a part belongs to: parts keep their shares."""
-    for organ in ("liver", "pancreas"):
-        if name.startswith(organ):
-            return organ
-    return name
+    return next((o for o in ("liver", "pancreas") if name.startswith(o)), name)
 
 
 def _varied(organ: Organ, scale: float, shift_hu: float) -> Organ:
@@ -145,10 +156,10 @@ def _varied(organ: Organ, scale: float, shift_hu: float) -> Organ:
 
 
 def lesion_hu(
-    rng: np.random.Generator, organ: str, organ_hu: float, contrast: Contrast = PAINTED_HU
+    rng: np.random.Generator, organ: str, organ_hu: float, kind: Lesions = PAINTED
 ) -> float:
     """Return a lesion's mean: darker than its organ, never darker than water."""
-    low, high = contrast[organ.startswith("kidney")]
+    low, high = kind.kidney_darker_hu if organ.startswith("kidney") else kind.darker_hu
     if rng.random() < 0.3:
         high = organ_hu
     darkest = max(_LIGHTEST_CYST_HU, organ_hu - high)
@@ -156,14 +167,14 @@ def lesion_hu(
 
 
 def _lesions(
-    rng: np.random.Generator, case: CaseParameters, count: int, contrast: Contrast
+    rng: np.random.Generator, case: CaseParameters, count: int, kind: Lesions
 ) -> tuple[Lesion, ...]:
     """Return lesions of different organs that lie apart from each other."""
     organs = rng.permutation(ORGANS)[:count]
     lesions: list[Lesion] = []
     for organ in map(str, organs):
         for _ in range(_TRIES):
-            lesion = _lesion(rng, case, organ, len(lesions), contrast)
+            lesion = _lesion(rng, case, organ, len(lesions), kind)
             if all(_distance_mm(lesion, other) > _APART_MM for other in lesions):
                 lesions.append(lesion)
                 break
@@ -171,11 +182,11 @@ def _lesions(
 
 
 def _lesion(
-    rng: np.random.Generator, case: CaseParameters, organ: str, number: int, contrast: Contrast
+    rng: np.random.Generator, case: CaseParameters, organ: str, number: int, kind: Lesions
 ) -> Lesion:
     semi = rng.uniform(*SEMI_MM[organ]) * rng.uniform(0.85, 1.0, 3)
     voxels, parts = _places()[organ]
-    inset = float(semi.max()) + 2.0 if organ == "spleen" else 0.0
+    inset = float(semi.max()) + 2.0 if organ == "spleen" else kind.inset * float(semi.max())
     deep = np.flatnonzero(voxels[:, 3] >= min(inset, float(voxels[:, 3].max()) - 1.0))
     chosen = int(deep[rng.integers(deep.size)])
     k, j, i, _ = voxels[chosen]
@@ -188,7 +199,7 @@ def _lesion(
         centre_mm=(float(x[int(i)]), float(y[int(j)])),
         centre_slice=int(k),
         semi_mm=(float(semi[0]), float(semi[1]), float(semi[2])),
-        hu=lesion_hu(rng, organ, organ_hu, contrast),
+        hu=lesion_hu(rng, organ, organ_hu, kind),
         shares={parts[chosen]: 1.0},
         turn_deg=float(rng.uniform(-90.0, 90.0)),
         bump=float(rng.uniform(0.0, 0.12)),
@@ -212,7 +223,7 @@ def _places() -> dict[str, tuple[npt.NDArray[np.float32], list[str]]]:
     for organ in ORGANS:
         both = np.logical_and(*(_mask(canvas, organ) for canvas in canvases))
         depth = ndimage.distance_transform_edt(both, SPACING_MM_KJI)
-        where = np.nonzero(depth > (3.0 if organ == "pancreas" else 6.0))
+        where = np.nonzero(depth > 6.0)
         parts = np.full(where[0].size, organ, object)
         for name in canvases[0].masks:
             if name.startswith(f"{organ}_"):

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo_model.bodies import ASKED_HU, ORGANS, SEMI_MM
+from demo_model.bodies import ASKED, ORGANS, SEMI_MM
 from demo_model.evaluation import FIRST_SEED, Scores, Tally
 from demo_model.pictures import SIZE
 from demo_model.pool import MIDLINE_MM, SEEN_MM2
 from demo_model.tool_turns import ASKED_OF_TOOLS
 from demo_model.wordings import NO_LESION, ORGAN_WORDS, TASK_SUBJECTS, wordings
-from napari_ctvqa.models._toy_prompt import MOST_SLICES
+from napari_ctvqa.models._toy_prompt import FIELD_MM, MOST_SLICES, WINDOW_HU
 
 TEXT = """\
 # The toy model
 
-**Not for any real CT.** A vision-language model of half a million parameters (Gemma3 architecture,
+**Not for any real CT.** A vision-language model of {parameters} parameters (Gemma3 architecture,
 float32), trained from nothing on generated phantoms. It is here so that everything around a model
 can be tried and tested offline: what is sent, the answer, a tool call, a wrong answer. On a real CT
 its answers mean nothing.
@@ -28,9 +28,9 @@ else went in. Licence: that of the project.
 
 ## What it is shown
 
-1 to {slices} axial slices of one body, patient's right on the picture's left, anterior up; window
-width 400, level 50 HU; the whole slice, resized to {size} × {size} pixels; after each picture the
-text `SLICE i`, i from 1; then one question. Its chat template leaves system turns out and gives of
+1 to {slices} axial slices of one body, patient's right on the picture's left, anterior up; of each
+the middle {field} mm (height by width), {window} HU as black to white, resized to {size} × {size}
+pixels; after each picture the text `SLICE i`, i from 1; then one question. Its chat template leaves system turns out and gives of
 the tools their names only.
 
 ## What it can do
@@ -42,9 +42,10 @@ or `measure` and repeats the value that the tool returns: {tools}. It cannot do 
 not calculate, and knows no kinds of lesions. It answers in words, never with an option's letter.
 
 Bodies in training and check are in the venous phase, as the demo's first case; the demo's second
-case, without contrast medium, is outside what it knows. Lesions lie in {organs}; half axes {semi}
-mm; darker than their organ by {darker} HU or more (kidneys {kidneys}), down to water. Cuts of less
-than {seen} mm² are left out; a lesion within {midline} mm of the midline has no side. Half of the
+case, without contrast medium, is outside what it knows. Lesions lie in {organs}, {inset} of their
+largest half axis below the surface or deeper where the organ is thick enough; half axes {semi} mm;
+darker than their organ by {darker} HU or more (kidneys {kidneys}), down to water. Cuts of less than
+{seen} mm² are left out; a lesion within {midline} mm of the midline has no side. Half of the
 training pictures are mirrored, so left and right are read from the picture, not guessed from the
 anatomy.
 
@@ -89,13 +90,17 @@ def _text(scores: Scores, training: Mapping[str, Any]) -> str:
     return TEXT.format(
         slices=MOST_SLICES,
         size=SIZE,
+        parameters=f"{training['parameters']:,}",
+        field=" × ".join(f"{mm:g}" for mm in FIELD_MM),
+        window=" to ".join(f"{hu:g}" for hu in WINDOW_HU),
         questions=_questions(),
         none=NO_LESION,
         tools="; ".join(ASKED_OF_TOOLS),
         organs=", ".join(ORGAN_WORDS[name].rstrip(".").lower() for name in ORGANS),
         semi=f"{low:g} to {high:g}",
-        darker=f"{ASKED_HU[0][0]:g}",
-        kidneys=f"{ASKED_HU[1][0]:g}",
+        darker=f"{ASKED.darker_hu[0]:g}",
+        kidneys=f"{ASKED.kidney_darker_hu[0]:g}",
+        inset=f"{ASKED.inset:g}",
         seen=f"{SEEN_MM2:g}",
         midline=f"{MIDLINE_MM:g}",
         bodies=scores.bodies,
@@ -142,13 +147,10 @@ def _others(scores: Scores) -> str:
 
 def _training(training: Mapping[str, Any]) -> str:
     plan = training["plan"]
-    seconds = training["seconds"]
+    taken = "; ".join(f"{name} {seconds} s" for name, seconds in training["seconds"].items())
     return (
-        f"{training['bodies']} generated bodies, every second slice, and "
-        f"{training['painted_copies']} copies of each slice through an organ with lesions painted "
-        "in. First the vision tower alone, on which patch shows a lesion of which organ "
+        f"{training['bodies']} generated bodies, half of their slices as they are or with lesions "
+        "painted in. First the vision tower alone, on which patch shows a lesion of which organ "
         f"({plan['eye_steps']} steps); then the language part on what the tower sees "
-        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: "
-        + "; ".join(f"{name} {taken} s" for name, taken in seconds.items())
-        + "."
+        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: {taken}."
     )

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from demo_model.bodies import ASKED_HU, ORGANS, bodies
+from demo_model.bodies import ASKED, ORGANS, bodies
 from demo_model.items import Shelf, answer, mirrored_sides
 from demo_model.pictures import Grey
 from demo_model.pool import Pool, pool_of
@@ -105,14 +105,15 @@ def questions(pool: Pool, rng: np.random.Generator, each: int) -> dict[str, list
     """
     drawer = _Drawer(pool, rng)
     organs = tuple(ORGAN_WORDS[name] for name in ORGANS)
-    named = ("liver", "kidneys", "spleen", "pancreas")
+    named = ("liver", "kidneys", "spleen")
     return {
         "side": [drawer.draw("side", "any", ("Left.", "Right.")[n % 2]) for n in range(each)],
         "presence": [drawer.draw("presence", "any", ("Yes.", "No.")[n % 2]) for n in range(each)],
         "slice": [drawer.draw_place(2 + n % (MOST_SLICES - 1)) for n in range(each)],
         "organ": [drawer.draw("organ", "any", organs[n % len(organs)]) for n in range(each)],
         "presence in an organ": [
-            drawer.draw("presence", named[n // 2 % 4], ("Yes.", "No.")[n % 2]) for n in range(each)
+            drawer.draw("presence", named[n // 2 % len(named)], ("Yes.", "No.")[n % 2])
+            for n in range(each)
         ],
     }
 
@@ -239,7 +240,7 @@ class Scores:
 def score(folder: Path, count: int, each: int = 200, seed: int = FIRST_SEED) -> Scores:
     """Return the scores of a saved model on ``count`` unseen bodies, ``each`` questions a task."""
     asker = Asker(folder)
-    pool = pool_of(bodies(seed, count, 3, ASKED_HU), np.random.default_rng(seed), 0, 1)
+    pool = pool_of(bodies(seed, count, 3, ASKED), np.random.default_rng(seed))
     rng = np.random.default_rng(seed + 1)
     asked = questions(pool, rng, each)
     said = {name: ask(asker, pool, group) for name, group in asked.items()}

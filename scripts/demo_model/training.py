@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from demo_model.bodies import ORGANS
 from demo_model.items import SWAPPED, Shelf, answer, mirrored_sides
-from demo_model.pool import GRID, UNSURE, Pool
+from demo_model.painting import Painter
+from demo_model.pool import GRID, UNSURE, Pool, patch_labels
 from demo_model.tool_turns import tool_names, tool_turn
 from demo_model.wordings import NO_LESION, TASK_SUBJECTS, wordings
 from napari_ctvqa.models._toy_prompt import MOST_SLICES
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from demo_model.texts import Lesson, Scribe
 
 Say = Callable[[str], None]
-LAST_STRESS = (1.4, 2.2)
-"""By how much painted lesions are exaggerated in the end; at first it is more."""
-_WATER_GREY = 90.0
+_SHIFT_PX = 6
+_BRIGHTNESS = 0.1
+"""By how much pictures are moved and made brighter or darker, so that fewer bodies do."""
 _EMPTY_SPREAD = 0.05
 """Patches of less spread show air only, in units of the processor's output."""
 _NOISE_VARIANCE = 0.02
@@ -40,98 +41,90 @@ _FAINT = 1e-3
 _CLASSES = len(ORGANS) + 1
 _SWAP_CLASS = np.full(256, UNSURE, np.uint8)
 _SWAP_CLASS[:_CLASSES] = [0, *(SWAPPED + 1)]
+_PATCH_WEIGHTS = torch.tensor([1.0] + [8.0] * len(ORGANS))
+_TOKEN_WEIGHTS = torch.full((len(ORGANS),), 4.0)
 
 
 @dataclass(frozen=True)
 class Plan:
     """How long each part takes, in steps, and how large a step is."""
 
-    eye_steps: int = 1300
+    eye_steps: int = 4600
     eye_batch: int = 24
-    word_steps: int = 2000
+    eye_rate: float = 2e-3
+    word_steps: int = 2500
     word_batch: int = 16
+    word_rate: float = 3e-3
     tool_batch: int = 8
-    joint_steps: int = 250
+    joint_steps: int = 1000
     joint_batch: int = 8
+    joint_rate: float = 7e-4
+    joint_eye: float = 0.2
+    """Weight of the eye's own lesson while both learn together."""
 
 
-def pixels(
-    pool: Pool, rows: np.ndarray, mirrored: np.ndarray, stress: np.ndarray | None = None
-) -> torch.Tensor:
-    """Return pictures as the processor hands them over: (n, 3, size, size).
-
-    ``stress`` multiplies what painted lesions changed of their slice, one number a picture.
-    """
-    grey = pool.grey[rows].astype(np.float32)
-    if stress is not None:
-        clean = pool.grey[pool.base[rows]].astype(np.float32)
-        grey = _stressed(clean, grey - clean, stress[:, None, None])
-    return _values(grey, mirrored)
-
-
-def _stressed(clean: np.ndarray, change: np.ndarray, stress: np.ndarray | float) -> np.ndarray:
-    """Return grey levels with a lesion's change multiplied, but not made darker than water."""
-    grey = clean + stress * change
-    floor = np.minimum(clean + change, _WATER_GREY)
-    stressed: np.ndarray = np.clip(np.where(change < 0, np.maximum(grey, floor), grey), 0, 255)
-    return stressed
-
-
-def _last_stress(rng: np.random.Generator, count: int) -> np.ndarray:
-    return rng.uniform(*LAST_STRESS, count).astype(np.float32)
-
-
-def _values(grey: np.ndarray, mirrored: np.ndarray) -> torch.Tensor:
-    turned = np.where(mirrored[:, None, None], grey[:, :, ::-1], grey)
+def values_of(grey: np.ndarray, mirrored: np.ndarray) -> torch.Tensor:
+    """Return pictures as the processor hands them over: (n, 3, size, size)."""
+    turned = np.where(mirrored[:, None, None], grey[:, :, ::-1], grey).astype(np.float32)
     values = torch.from_numpy((turned / np.float32(255.0) - np.float32(0.3)) / np.float32(0.2))
     return values[:, None].expand(-1, 3, -1, -1).contiguous()
 
 
-class Crowd:
-    """Slices with the lesions of several painted copies at once: more to learn from each look."""
+def varied(
+    grey: np.ndarray, lesions: np.ndarray, mirrored: np.ndarray, rng: np.random.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return pictures, each moved and made brighter by a little, and the organs of its patches."""
+    labels = np.empty((len(grey), GRID, GRID), np.uint8)
+    moved = np.empty(grey.shape, np.float32)
+    for n in range(len(grey)):
+        by = tuple(map(int, rng.integers(-_SHIFT_PX, _SHIFT_PX + 1, 2)))
+        moved[n] = _moved(grey[n], by)
+        labels[n] = patch_labels(_moved(lesions[n], by))
+    turned = np.where(mirrored[:, None, None], _SWAP_CLASS[labels[:, :, ::-1]], labels)
+    brighter = rng.normal(0, _BRIGHTNESS, (len(grey), 1, 1, 1)).astype(np.float32)
+    patches = torch.from_numpy(turned.reshape(len(grey), -1).astype(np.int64))
+    return values_of(moved, mirrored) + torch.from_numpy(brighter), patches
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        painted = np.flatnonzero(pool.base != np.arange(len(pool)))
-        order = painted[np.argsort(pool.base[painted], kind="stable")]
-        self._bases, starts = np.unique(pool.base[order], return_index=True)
-        self._copies = np.split(order, starts[1:])
-        self._plain = np.flatnonzero(pool.base == np.arange(len(pool)))
 
-    def draw(
-        self, rng: np.random.Generator, count: int, most: int, stress: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ``count`` pictures and their patches, each with up to ``most`` copies' lesions.
+def _moved(picture: np.ndarray, by: tuple[int, ...]) -> np.ndarray:
+    """Return a picture moved by whole pixels; what comes in is zero."""
+    out = np.zeros_like(picture)
+    to, of = (
+        tuple(
+            slice(max(0, step), size + min(0, step))
+            for step, size in zip(steps, out.shape, strict=True)
+        )
+        for steps in (by, tuple(-step for step in by))
+    )
+    out[to] = picture[of]
+    return out
 
-        ``stress`` multiplies what the lesions change of the slice; one in six is a slice as it is.
-        """
-        pool = self._pool
+
+class Gallery:
+    """Draws pictures for the eye: painted lesions, many a picture at first, real ones, none."""
+
+    def __init__(self, pool: Pool, rng: np.random.Generator) -> None:
+        self._pool, self._rng = pool, rng
+        self._painter = Painter(pool, rng)
+        shown = pool.seen.any(axis=1)
+        self._real, self._clean = np.flatnonzero(shown), np.flatnonzero(~shown)
+
+    def draw(self, count: int, done: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ``count`` pictures and the organ of the lesion in each of their patches."""
+        rng, pool = self._rng, self._pool
+        most = 4 if done < 0.4 else 2 if done < 0.7 else 1
         grey = np.empty((count, *pool.grey.shape[1:]), np.float32)
-        labels = np.empty((count, GRID, GRID), np.uint8)
+        lesions = np.empty(grey.shape, np.uint8)
         for n in range(count):
-            if n % 6 == 0:
-                row = int(rng.choice(self._plain))
-                grey[n], labels[n] = pool.grey[row], pool.patches[row]
+            kind = n % 8
+            if kind < 3:
+                row = int(rng.choice(self._real if kind else self._clean))
+                grey[n], lesions[n] = pool.grey[row], pool.lesions[row]
                 continue
-            at = int(rng.integers(len(self._bases)))
-            copies = rng.permutation(self._copies[at])[: int(rng.integers(1, most + 1))]
-            grey[n], labels[n] = self._together(int(self._bases[at]), copies, stress)
-        mirrored = rng.random(count) < 0.5
-        turned = np.where(mirrored[:, None, None], _SWAP_CLASS[labels[:, :, ::-1]], labels)
-        patches = torch.from_numpy(turned.reshape(count, -1).astype(np.int64))
-        return _values(grey, mirrored), patches
-
-    def _together(
-        self, base: int, copies: np.ndarray, stress: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        clean = self._pool.grey[base].astype(np.float32)
-        changes = self._pool.grey[copies].astype(np.float32) - clean
-        strongest = np.take_along_axis(changes, np.abs(changes).argmax(0)[None], 0)[0]
-        labels = self._pool.patches[copies[0]].copy()
-        for more in self._pool.patches[copies[1:]]:
-            clash = (labels != more) & (labels > 0) & (more > 0)
-            labels = np.where(clash, UNSURE, np.maximum(labels, more)).astype(np.uint8)
-        return _stressed(clean, strongest, stress), labels
+            row = int(rng.choice(self._painter.rows))
+            made = self._painter.painted(row, int(rng.integers(0 if most == 1 else 1, most + 1)))
+            grey[n], lesions[n] = made.grey, made.lesions
+        return varied(grey, lesions, rng.random(count) < 0.5, rng)
 
 
 class Heads(nn.Module):
@@ -169,7 +162,7 @@ def whiten_patches(
     weight = model.model.vision_tower.embeddings.patch_embedding.weight
     size = weight.shape[-1]
     rows = rng.choice(len(pool), 600, replace=False)
-    values = pixels(pool, rows, np.zeros(len(rows), bool))[:, 0]
+    values = values_of(pool.grey[rows], np.zeros(len(rows), bool))[:, 0]
     patches = values.unfold(1, size, size).unfold(2, size, size).reshape(-1, size * size)
     patches = patches[patches.std(dim=1) > _EMPTY_SPREAD].double()
     patches = patches - patches.mean(dim=0)
@@ -210,6 +203,7 @@ def look_around(model: Gemma3ForConditionalGeneration) -> None:
 
 def train_eye(
     model: Gemma3ForConditionalGeneration,
+    heads: Heads,
     pool: Pool,
     plan: Plan,
     rng: np.random.Generator,
@@ -219,43 +213,33 @@ def train_eye(
     whiten_patches(model, pool, rng)
     look_around(model)
     tower = model.model.vision_tower
-    heads = Heads(model.config.vision_config.hidden_size)
-    side = int(model.config.mm_tokens_per_image**0.5)
-    weights = [*tower.parameters(), *heads.parameters()]
-    step = _Stepper(weights, 2e-3, plan.eye_steps)
-    weight = torch.tensor([1.0] + [10.0] * len(ORGANS))
-    rarity = torch.full((len(ORGANS),), 4.0)
-    crowd = Crowd(pool)
+    step = _Stepper([*tower.parameters(), *heads.parameters()], plan.eye_rate, plan.eye_steps)
+    gallery = Gallery(pool, rng)
     diary = _Diary("eye", say)
     for n in range(plan.eye_steps):
-        most, stress = _crowded(rng, n / plan.eye_steps)
-        values, target = crowd.draw(rng, plan.eye_batch, most, stress)
-        values = values + torch.from_numpy(
-            rng.normal(0, 0.1, (len(values), 1, 1, 1)).astype(np.float32)
-        )
+        values, patches = gallery.draw(plan.eye_batch, n / plan.eye_steps)
         hidden = tower(pixel_values=values).last_hidden_state
-        said = heads.patch(hidden)
-        loss = F.cross_entropy(said.flatten(0, 1), target.flatten(), weight, ignore_index=UNSURE)
-        tokens = heads.token(heads.norm(pooled(model, hidden)))
-        wanted = _token_targets(target, side)
-        loss = loss + 5 * F.binary_cross_entropy_with_logits(tokens, wanted, pos_weight=rarity)
+        loss = eye_loss(model, heads, hidden, patches)
         step(loss)
-        diary(loss, _patch_score(said.argmax(-1), target))
+        diary(loss)
 
 
-def _crowded(rng: np.random.Generator, done: float) -> tuple[int, float]:
-    """Return how many copies' lesions at most, and how exaggerated: many and plain at first."""
-    low, high = LAST_STRESS
-    more = float(np.interp(done, (0.2, 0.5), (1.5, 0.0)))
-    most = 5 if done < 0.6 else 3 if done < 0.85 else 1
-    return most, float(rng.uniform(low + more, high + more))
-
-
-def _patch_score(said: torch.Tensor, target: torch.Tensor) -> str:
-    there = (target > 0) & (target != UNSURE)
-    right = ((said == target) & there).sum().item()
-    false = ((said > 0) & (target == 0)).sum().item()
-    return f"patches found {right}/{int(there.sum())}, false {false}"
+def eye_loss(
+    model: Gemma3ForConditionalGeneration,
+    heads: Heads,
+    hidden: torch.Tensor,
+    patches: torch.Tensor,
+) -> torch.Tensor:
+    """Return how far the organs that the heads read off patches and tokens are from the truth."""
+    said = heads.patch(hidden).flatten(0, 1)
+    of_patches = F.cross_entropy(said, patches.flatten(), _PATCH_WEIGHTS, ignore_index=UNSURE)
+    tokens = pooled(model, hidden)
+    of_tokens = F.binary_cross_entropy_with_logits(
+        heads.token(heads.norm(tokens)),
+        _token_targets(patches, int(tokens.shape[1] ** 0.5)),
+        pos_weight=_TOKEN_WEIGHTS,
+    )
+    return of_patches + 5 * of_tokens
 
 
 class _Diary:
@@ -296,9 +280,7 @@ class _Stepper:
 
 
 @torch.no_grad()
-def seen_by(
-    model: Gemma3ForConditionalGeneration, pool: Pool, rng: np.random.Generator
-) -> torch.Tensor:
+def seen_by(model: Gemma3ForConditionalGeneration, pool: Pool) -> torch.Tensor:
     """Return what the vision tower makes of every picture, as it is and mirrored.
 
     The shape is (2, pictures, tokens, width).
@@ -308,9 +290,8 @@ def seen_by(
     for mirror in (False, True):
         parts = []
         for start in range(0, len(pool), 64):
-            rows = np.arange(start, min(start + 64, len(pool)))
-            stress = _last_stress(rng, len(rows))
-            values = pixels(pool, rows, np.full(len(rows), mirror), stress)
+            grey = pool.grey[start : start + 64]
+            values = values_of(grey, np.full(len(grey), mirror))
             hidden = model.model.vision_tower(pixel_values=values).last_hidden_state
             parts.append(pooled(model, hidden))
         kept.append(torch.cat(parts))
@@ -379,11 +360,11 @@ def train_words(
     model: Gemma3ForConditionalGeneration, teacher: Teacher, plan: Plan, say: Say
 ) -> None:
     """Teach the language part and the projector on what the vision tower, left alone, sees."""
-    features = seen_by(model, teacher.pool, teacher.rng)
+    features = seen_by(model, teacher.pool)
     whiten_projector(model, features)
     tower = {id(p) for p in model.model.vision_tower.parameters()}
     weights = [p for p in model.parameters() if id(p) not in tower]
-    step = _Stepper(weights, 3e-3, plan.word_steps)
+    step = _Stepper(weights, plan.word_rate, plan.word_steps)
     diary = _Diary("words", say)
     for n in range(plan.word_steps):
         lessons = _word_lessons(teacher, plan, n / plan.word_steps)
@@ -405,10 +386,15 @@ def _word_lessons(teacher: Teacher, plan: Plan, done: float) -> list[Lesson]:
 
 
 def train_together(
-    model: Gemma3ForConditionalGeneration, teacher: Teacher, plan: Plan, say: Say
+    model: Gemma3ForConditionalGeneration,
+    heads: Heads,
+    teacher: Teacher,
+    plan: Plan,
+    say: Say,
 ) -> None:
-    """Teach everything at once, gently."""
-    step = _Stepper(list(model.parameters()), 5e-4, plan.joint_steps)
+    """Teach everything at once, gently; the eye keeps its own lesson."""
+    weights = [*model.parameters(), *heads.parameters()]
+    step = _Stepper(weights, plan.joint_rate, plan.joint_steps)
     diary = _Diary("joint", say)
     for _ in range(plan.joint_steps):
         if teacher.rng.random() < 0.15:
@@ -419,13 +405,15 @@ def train_together(
         rows = np.array([row for lesson in lessons for row in lesson.pictures], int)
         turned = np.array([lesson.mirrored for lesson in lessons for _ in lesson.pictures], bool)
         features = torch.zeros(0)
+        aside = torch.zeros(())
         if rows.size:
-            stress = _last_stress(teacher.rng, len(rows))
-            values = pixels(teacher.pool, rows, turned, stress)
+            pool = teacher.pool
+            values, patches = varied(pool.grey[rows], pool.lesions[rows], turned, teacher.rng)
             hidden = model.model.vision_tower(pixel_values=values).last_hidden_state
             features = pooled(model, hidden)
+            aside = plan.joint_eye * eye_loss(model, heads, hidden, patches)
         loss = lesson_loss(model, lessons, features)
-        step(loss)
+        step(loss + aside)
         diary(loss)
 
 

@@ -10,7 +10,6 @@ ORGAN_WORDS = {
     "kidney_left": "Left kidney.",
     "kidney_right": "Right kidney.",
     "spleen": "Spleen.",
-    "pancreas": "Pancreas.",
 }
 SUBJECTS = {
     "any": ORGANS,
@@ -19,14 +18,12 @@ SUBJECTS = {
     "left kidney": ("kidney_left",),
     "right kidney": ("kidney_right",),
     "spleen": ("spleen",),
-    "pancreas": ("pancreas",),
 }
 """What a question may be about, and the organs that count."""
 _ADJECTIVES = {
     "liver": "liver",
     "kidneys": "kidney",
     "spleen": "splenic",
-    "pancreas": "pancreatic",
 }
 
 PRESENCE_ANY = (
@@ -72,7 +69,7 @@ _TEMPLATES = {
 TASK_SUBJECTS = {
     "presence": tuple(SUBJECTS),
     "side": ("any", "kidneys"),
-    "slice": ("any", "liver", "kidneys", "spleen", "pancreas"),
+    "slice": ("any", "liver", "kidneys", "spleen"),
     "organ": ("any",),
 }
 

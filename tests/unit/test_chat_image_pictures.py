@@ -14,6 +14,7 @@ import phantoms
 import pytest
 from PIL import Image
 
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat, Question, Reference
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.case_files import find_case
@@ -23,6 +24,7 @@ from napari_ctvqa.models import _pictures
 FAMILY = families()["chat-image"]
 QUESTION = Question("q", "case", "Which side is the spleen on?", Reference("left"))
 GREY = ((-150, 250),)
+DARK_FAT = ((-40, 210),)
 TRIPLE = ((-1024, 1024), (-135, 215), (0, 80))
 
 # What each recipe says, typed here a second time: choice, most slices, square, windows, label first
@@ -40,8 +42,10 @@ EXPECTED = {
     "lingshu-i": ("linspace", 32, 448, TRIPLE, False),
     "huatuogpt-vision": ("linspace", 6, 504, GREY, True),
     "meissa": ("linspace", 12, 448, GREY, True),
-    "toy": ("linspace", 8, 144, GREY, False),
+    "toy": ("linspace", 8, 144, DARK_FAT, False),
 }
+FIELD_MM = {"toy": (200, 300)}
+"""Presets that send the middle of a slice only, stretched to the square: height and width."""
 CASES = ["phantom", pytest.param("ts_example", marks=pytest.mark.real)]
 
 
@@ -75,8 +79,11 @@ def independent_slices(count, choice, most):
     return [count - 1 - at for at in from_top]
 
 
-def independent_picture(vol, k, windows, square=None):
-    """uint8 (rows, columns, 3), one voxel after the other's formula, without our code."""
+def independent_picture(vol, k, windows, square=None, field=None):
+    """uint8 (rows, columns, 3), one voxel after the other's formula, without our code.
+
+    ``field`` is the number of rows and columns about the middle that are stretched to the square.
+    """
     hu = vol[:, :, k].T[::-1, ::-1].astype(np.float64)
     channels = []
     for low, high in windows * (3 // len(windows)):
@@ -85,9 +92,12 @@ def independent_picture(vol, k, windows, square=None):
     picture = np.stack(channels, -1).astype(np.uint8)
     if square is None:
         return picture
+    if field is not None:
+        top, left = ((n - m) // 2 for n, m in zip(picture.shape, field, strict=False))
+        picture = picture[top : top + field[0], left : left + field[1]]
     rows, columns = picture.shape[:2]
     scale = square / max(rows, columns)
-    size = round(rows * scale), round(columns * scale)
+    size = (round(rows * scale), round(columns * scale)) if field is None else (square, square)
     resized = np.stack([bilinear(picture[..., c].astype(float), size) for c in range(3)], -1)
     whole = np.zeros((square, square, 3))
     top, left = (square - size[0]) // 2, (square - size[1]) // 2
@@ -96,15 +106,26 @@ def independent_picture(vol, k, windows, square=None):
 
 
 def bilinear(grey, size):
-    """Enlarge: pixel r of n looks at (r + 1/2) N / n - 1/2, edges repeated."""
+    """Pixel r of n weighs voxels by a triangle about (r + 1/2) N / n, wider where it shrinks."""
     for axis, n in enumerate(size):
         old = grey.shape[axis]
-        at = np.clip((np.arange(n) + 0.5) * old / n - 0.5, 0, old - 1)
-        low = np.floor(at).astype(int)
-        high = np.minimum(low + 1, old - 1)
-        part = (at - low).reshape((-1, 1) if axis == 0 else (1, -1))
-        grey = grey.take(low, axis) * (1 - part) + grey.take(high, axis) * part
+        wide = max(1.0, old / n)
+        centre = (np.arange(n)[:, None] + 0.5) * old / n
+        weight = np.maximum(0, 1 - np.abs(np.arange(old) + 0.5 - centre) / wide)
+        weight /= weight.sum(1, keepdims=True)
+        grey = weight @ grey if axis == 0 else grey @ weight.T
     return grey
+
+
+def field_of(case, name):
+    """Rows and columns of the middle that a preset sends, by the file's own voxel sizes."""
+    if name not in FIELD_MM:
+        return None
+    image = nib.as_closest_canonical(nib.load(case.volume.path))
+    return tuple(
+        min(image.shape[axis], round(mm / float(image.header.get_zooms()[axis])))
+        for axis, mm in zip((1, 0), FIELD_MM[name], strict=True)
+    )
 
 
 def within_rounding(pixels, expected, resized):
@@ -122,7 +143,7 @@ def test_pictures_are_those_of_the_second_computation(shown, name):
     ks = independent_slices(vol.shape[2], choice, most)
     assert len(pictures) == len(ks) <= most
     for number, (picture, k) in enumerate(zip(pictures, ks, strict=True), start=1):
-        expected = independent_picture(vol, k, windows, square)
+        expected = independent_picture(vol, k, windows, square, field_of(case, name))
         assert picture.pixels.dtype == np.uint8
         assert picture.pixels.shape == expected.shape
         assert within_rounding(picture.pixels, expected, square)
@@ -244,6 +265,32 @@ def test_a_pixel_leads_back_to_its_voxel(phantom_case, plane, size_px, fit):
         middle = (inner > step) & (inner < frame.voxels[place] - 1 - step)
         assert middle.any()
         np.testing.assert_allclose(np.asarray(image)[middle], inner[middle], atol=1e-4)
+
+
+@pytest.mark.parametrize("plane", ["axial", "coronal", "sagittal"])
+def test_a_field_is_the_middle_of_the_slice_and_leads_back_to_its_voxels(phantom_case, plane):
+    case = read_case(find_case(phantom_case))
+    grid = case.volume.display_grid
+    fed = {"plane": plane, "size_px": 48, "fit": "field", "field_mm": [24, 18], "slices": [5]}
+    (picture,) = prepared(case, "qwen3-vl", **fed).ask.pictures
+    across = [axis for axis in range(3) if axis != ("axial", "coronal", "sagittal").index(plane)]
+    corners = picture.index_zyx(np.array([-0.5, 47.5]), np.array([-0.5, 47.5]))
+    for axis, mm in zip(across, (24, 18), strict=True):
+        count = min(grid.shape_zyx[axis], round(mm / grid.spacing_mm_zyx[axis]))
+        first = (grid.shape_zyx[axis] - count) // 2
+        np.testing.assert_allclose(corners[:, axis], [first - 0.5, first + count - 0.5])
+    whole = _pictures.hu_slice(case.volume, ("axial", "coronal", "sagittal").index(plane), 5)
+    rows, columns = (slice(int(low + 0.5), int(high + 0.5)) for low, high in corners[:, across].T)
+    image = Image.fromarray(_pictures.windowed(np.ascontiguousarray(whole[rows, columns]), GREY))
+    expected = np.asarray(image.resize((48, 48), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(picture.pixels, expected)
+
+
+@pytest.mark.parametrize("wrong", [[24], "24", [0, 10], [24, "x"]])
+def test_a_field_that_is_no_height_and_width_is_refused(phantom_case, wrong):
+    case = read_case(find_case(phantom_case))
+    with pytest.raises(CtvqaError, match="field_mm"):
+        prepared(case, "toy", field_mm=wrong)
 
 
 def _feeding(settings):

@@ -9,13 +9,21 @@ from project_file import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from demo_model.bodies import ASKED_HU, ORGANS, bodies, lesion_areas_mm2
+from demo_model.bodies import ASKED, ORGANS, bodies, lesion_areas_mm2
 from demo_model.items import answer, mirrored_sides
+from demo_model.painting import Painter
+from demo_model.pictures import GREY_PER_HU, PIXEL_MM, SIZE, cut
 from demo_model.pool import GRID, MIDLINE_MM, SEEN_MM2, UNSURE, patch_labels, pool_of, sides
 from demo_model.tool_turns import NO_MASK, UNITS, tool_turn
 from demo_model.wordings import NO_LESION
 
-LIVER, LEFT, RIGHT, SPLEEN, PANCREAS = range(len(ORGANS))
+from napari_ctvqa.core.records import AnswerFormat, Question, Reference
+from napari_ctvqa.demo import files
+from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.models.chat_image import ChatImage
+
+LIVER, LEFT, RIGHT, SPLEEN = range(len(ORGANS))
 
 
 def seen(**organs):
@@ -29,17 +37,17 @@ NONE = seen()
 
 
 def test_a_display_column_to_the_right_is_the_patient_s_left():
-    lesions = np.zeros((256, 256), np.uint8)
-    lesions[100:110, 200:210] = LEFT + 1
-    lesions[100:110, 40:50] = LIVER + 1
-    lesions[100:110, 122:134] = PANCREAS + 1
-    assert sides(lesions).tolist() == [-1, 1, 0, 0, 2]
+    lesions = np.zeros((SIZE, SIZE), np.uint8)
+    lesions[60:70, 110:120] = LEFT + 1
+    lesions[60:70, 20:30] = LIVER + 1
+    lesions[60:70, 68:76] = SPLEEN + 1
+    assert sides(lesions).tolist() == [-1, 1, 0, 2]
 
 
 def test_mirrored_pictures_flip_sides_and_name_kidneys_by_side():
-    found = mirrored_sides(seen(liver=-1, kidney_left=1, pancreas=2))
-    assert found.tolist() == seen(liver=1, kidney_right=-1, pancreas=2).tolist()
-    assert mirrored_sides(found).tolist() == seen(liver=-1, kidney_left=1, pancreas=2).tolist()
+    found = mirrored_sides(seen(liver=-1, kidney_left=1, spleen=2))
+    assert found.tolist() == seen(liver=1, kidney_right=-1, spleen=2).tolist()
+    assert mirrored_sides(found).tolist() == seen(liver=-1, kidney_left=1, spleen=2).tolist()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +65,7 @@ def test_mirrored_pictures_flip_sides_and_name_kidneys_by_side():
         ([seen(liver=-1), seen(spleen=1)], "organ", "any", None),
         ([seen(liver=-1), seen(liver=-1)], "slice", "any", None),
         ([seen(liver=-1), seen(spleen=1)], "slice", "spleen", "SLICE 2"),
-        ([seen(pancreas=2)], "side", "any", None),
+        ([seen(spleen=2)], "side", "any", None),
     ],
 )
 def test_only_a_question_with_one_answer_is_asked(rows, task, subject, right):
@@ -65,8 +73,8 @@ def test_only_a_question_with_one_answer_is_asked(rows, task, subject, right):
 
 
 def test_a_patch_shows_a_lesion_where_it_takes_a_good_part_of_it():
-    lesions = np.zeros((256, 256), np.uint8)
-    lesions[32:48, 64:84] = SPLEEN + 1  # one whole patch of 16 and a quarter of the next
+    lesions = np.zeros((SIZE, SIZE), np.uint8)
+    lesions[18:27, 36:47] = SPLEEN + 1  # one whole patch of 9 and a fifth of the next
     labels = patch_labels(lesions)
     assert labels.shape == (GRID, GRID)
     assert labels[2, 4] == SPLEEN + 1
@@ -75,8 +83,8 @@ def test_a_patch_shows_a_lesion_where_it_takes_a_good_part_of_it():
 
 
 def test_a_lesion_smaller_than_a_patch_has_one_all_the_same():
-    lesions = np.zeros((256, 256), np.uint8)
-    lesions[34:37, 66:69] = 1
+    lesions = np.zeros((SIZE, SIZE), np.uint8)
+    lesions[19:21, 37:39] = 1
     assert patch_labels(lesions)[2, 4] == 1
 
 
@@ -100,9 +108,9 @@ def test_tool_turns_repeat_what_the_tool_returned():
 @pytest.mark.slow
 def test_generated_bodies_show_their_lesions_where_the_parameters_say():
     """Side and height of a lesion on display slices against its parameters: x to the left."""
-    (body,) = bodies(700_000, 1, 3, ASKED_HU)
+    (body,) = bodies(700_000, 1, 3, ASKED)
     areas = lesion_areas_mm2(body)
-    pool = pool_of([body], np.random.default_rng(0), 0, 1)
+    pool = pool_of([body], np.random.default_rng(0))
     by_z = {int(z): row for z, row in zip(pool.z, pool.seen, strict=True)}
     assert body.lesions
     for number, lesion in enumerate(body.lesions):
@@ -118,3 +126,43 @@ def test_generated_bodies_show_their_lesions_where_the_parameters_say():
         inside = body.hu_zyx[z][body.lesions_zyx[z] == number + 1].mean()
         organ = body.means_hu[ORGANS.index(lesion.organ)]
         assert organ - inside > 30
+
+
+@pytest.mark.slow
+def test_painted_lesions_are_dark_lie_in_their_organ_and_change_nothing_else():
+    (body,) = bodies(700_000, 1, 1, ASKED)
+    pool = pool_of([body], np.random.default_rng(0))
+    painter = Painter(pool, np.random.default_rng(1))
+    for row in painter.rows[::6]:
+        made = painter.painted(int(row), 1)
+        (number,) = set(np.unique(made.lesions)) - {0}
+        inside, organs = made.lesions > 0, cut(body.organs_zyx[pool.z[row]])
+        darker = pool.grey[row][inside].mean() - made.grey[inside].mean()
+        assert darker > 15 * GREY_PER_HU, "a lesion is dark, even at its bright rim"
+        height = (
+            np.nonzero(inside)[0].mean() * PIXEL_MM[0],
+            np.nonzero(inside)[1].mean() * PIXEL_MM[1],
+        )
+        at = tuple(round(mm / 1.5) for mm in height)
+        near = organs[at[0] - 8 : at[0] + 9, at[1] - 8 : at[1] + 9]
+        assert (near == number).any()
+        changed = np.abs(made.grey - pool.grey[row]) > 0
+        assert changed.sum() < 4 * inside.sum() + 200
+
+
+@pytest.mark.slow
+def test_a_pool_s_pictures_are_what_the_program_sends(tmp_path):
+    """The training's own way from HU to a picture against a file, the reader and the preset."""
+    (body,) = bodies(700_000, 1, 1, ASKED)
+    pool = pool_of([body], np.random.default_rng(0))
+    (tmp_path / "case" / "segmentations").mkdir(parents=True)
+    files.write_ct(tmp_path / "case" / "ct.nii.gz", body.hu_zyx[::-1])
+    case = read_case(find_case(tmp_path / "case"))
+    family, zs = ChatImage(), [int(z) for z in pool.z[10:100:20]]
+    question = Question("q", "case", "Is there a lesion?", Reference(""))
+    ready = family.prepare(
+        family.presets["toy"], question, case, AnswerFormat.FREEFORM, {"slices": zs}
+    )
+    for z, picture in zip(zs, ready.ask.pictures, strict=True):
+        (row,) = np.flatnonzero(pool.z == z)
+        np.testing.assert_array_equal(picture.pixels[..., 1], pool.grey[row])

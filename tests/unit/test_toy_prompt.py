@@ -5,8 +5,9 @@ import json
 import pytest
 
 from napari_ctvqa._resources import resource_path
-from napari_ctvqa.core.records import Question, Reference
+from napari_ctvqa.core.records import Option, Question, Reference
 from napari_ctvqa.models._toy_prompt import (
+    FIELD_MM,
     IN_KIDNEYS,
     IN_LIVER,
     KIDNEY_SIDE,
@@ -17,6 +18,7 @@ from napari_ctvqa.models._toy_prompt import (
     SIZE_PX,
     WINDOW_HU,
     slice_said,
+    toy_meanings,
     toy_question,
 )
 
@@ -32,7 +34,7 @@ def _question(text, subtype="", organ=""):
         ("kidney lesion existence", "kidney", IN_KIDNEYS),
         ("bilateral kidney asymmetry", "kidney", KIDNEY_SIDE),
         ("largest lesion location", "kidney", KIDNEY_SIDE),
-        ("largest lesion slice", "pancreas", "On which slice is the pancreatic lesion?"),
+        ("largest lesion slice", "spleen", "On which slice is the splenic lesion?"),
     ],
 )
 def test_a_known_subtype_is_asked_in_the_trained_words(subtype, organ, asked):
@@ -82,6 +84,41 @@ def test_a_label_is_the_slice_that_was_sent_with_it(text, slice_):
     assert slice_said(text, (9, 17, 30)) == slice_
 
 
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        (("No", "Yes"), {"Yes.": "B", "No.": "A"}),
+        (("left", "right"), {"Left.": "A", "Right.": "B"}),
+        (
+            ("right kidney", "the same", "left kidney"),
+            {"Left.": "C", "Right.": "A", "Left kidney.": "C", "Right kidney.": "A"},
+        ),
+        (("liver", "spleen"), {"Liver.": "A", "Spleen.": "B"}),
+        (("left lobe", "left kidney"), {"Left kidney.": "B"}),
+        (("62", "86", "101"), {"SLICE 1": "B", "SLICE 2": "A"}),
+        (("50", "about 60"), {}),
+        ((), {}),
+    ],
+    ids=str,
+)
+def test_a_word_is_the_option_that_says_the_same(options, meant):
+    given = tuple(map(Option, "ABCD", options))
+    question = Question("q", "case", "Which?", Reference(""), options=given)
+    assert toy_meanings(question, (85, 51), choice=True) == meant
+
+
+def test_a_slice_halfway_between_two_options_is_neither():
+    given = (Option("A", "10"), Option("B", "20"))
+    question = Question("q", "case", "Which?", Reference(""), options=given)
+    assert toy_meanings(question, (15, 16), choice=True) == {"SLICE 2": "B"}
+
+
+def test_in_free_form_only_a_slice_that_is_asked_for_is_a_number():
+    assert toy_meanings(_question("Is there?", "liver lesion existence"), (4,), choice=False) == {}
+    asked = _question("On which slice?", "largest lesion slice", "liver")
+    assert toy_meanings(asked, (85, 51), choice=False) == {"SLICE 1": "85", "SLICE 2": "51"}
+
+
 def test_the_preset_feeds_it_as_it_was_trained():
     presets = json.loads(resource_path("model_presets.json").read_text(encoding="utf-8"))
     (toy,) = [row for row in presets["presets"] if row.get("toy")]
@@ -90,3 +127,4 @@ def test_the_preset_feeds_it_as_it_was_trained():
     assert toy["windows_hu"] == [list(WINDOW_HU)]
     assert (toy["label"], toy["label_first"]) == (LABEL, False)
     assert toy["facts"]["prompt"] == "toy"
+    assert (toy["facts"]["fit"], toy["facts"]["field_mm"]) == ("field", list(FIELD_MM))
