@@ -170,7 +170,7 @@ def _preset_choice(family: Family, preset: Preset) -> Choice:
 
 def _toy_unavailable() -> str:
     if shipped_folder() is None:
-        return "this version comes without the toy model"
+        return "its files are missing: install napari-ctvqa anew"
     missing = missing_libraries()
     if missing:
         return (

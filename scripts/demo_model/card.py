@@ -30,8 +30,8 @@ else went in. Licence: that of the project.
 
 1 to {slices} axial slices of one body, patient's right on the picture's left, anterior up; of each
 the middle {field} mm (height by width), {window} HU as black to white, resized to {size} × {size}
-pixels; after each picture the text `SLICE i`, i from 1; then one question. Its chat template leaves system turns out and gives of
-the tools their names only.
+pixels; after each picture the text `SLICE i`, i from 1; then one question. Its chat template leaves
+system turns out and gives of the tools their names only.
 
 ## What it can do
 
@@ -149,8 +149,9 @@ def _training(training: Mapping[str, Any]) -> str:
     plan = training["plan"]
     taken = "; ".join(f"{name} {seconds} s" for name, seconds in training["seconds"].items())
     return (
-        f"{training['bodies']} generated bodies, half of their slices as they are or with lesions "
-        "painted in. First the vision tower alone, on which patch shows a lesion of which organ "
+        f"{training['bodies']} generated bodies: slices as they are, and with lesions painted in. "
+        "First the vision tower alone, on which patch shows a lesion of which organ "
         f"({plan['eye_steps']} steps); then the language part on what the tower sees "
-        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: {taken}."
+        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: "
+        f"{taken}."
     )

@@ -20,8 +20,8 @@ from PIL import Image
 from scipy import stats
 
 from napari_ctvqa.core.records import AnswerFormat, Question, Reference
-from napari_ctvqa.demo import files
-from napari_ctvqa.demo.parameters import SPACING_MM_KJI
+from napari_ctvqa.demo import ensure_demo, files
+from napari_ctvqa.demo.parameters import FIRST_CASE, SHAPE_KJI, SPACING_MM_KJI
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.models import _pictures
@@ -132,12 +132,12 @@ def sided(tmp_path_factory):
     return found
 
 
-def _said(asker, case, z):
-    """Return what the model says, asked through the program's own family."""
+def _said(asker, case, *slices, text=SIDE_ANY[0]):
+    """Return what the model says of display slices, asked through the program's own family."""
     family = ChatImage()
-    question = Question("q", case.case_id, SIDE_ANY[0], Reference(""))
+    question = Question("q", case.case_id, text, Reference(""))
     prepared = family.prepare(
-        family.presets["toy"], question, case, AnswerFormat.FREEFORM, {"slices": [z]}
+        family.presets["toy"], question, case, AnswerFormat.FREEFORM, {"slices": list(slices)}
     )
     parts = []
     for part in prepared.ask.messages[-1].parts:
@@ -162,3 +162,41 @@ def test_a_mirrored_preprocessing_is_caught(asker, sided, monkeypatch):
     said = [(_said(asker, case, z), side) for case, z, side in sided]
     right = [pair for pair in said if pair[0] == pair[1]]
     assert len(right) <= len(said) // 8, said
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return read_case(find_case(ensure_demo() / "benchmark" / "ct" / FIRST_CASE.case_id))
+
+
+def _slice_of(name):
+    """The display slice through the middle of one of the demo's lesions, by its parameters."""
+    (lesion,) = [lesion for lesion in FIRST_CASE.lesions if lesion.name == name]
+    return SHAPE_KJI[0] - 1 - lesion.centre_slice
+
+
+LIVER, LEFT, RIGHT = map(
+    _slice_of, ("liver lesion A", "cyst of the left kidney", "tumour of the right kidney")
+)
+CLEAR = [10, 25, 105]
+"""Display slices of the demo without a lesion."""
+
+
+@pytest.mark.parametrize(
+    ("slices", "text", "answer"),
+    [
+        ([LEFT], "On which side is the kidney lesion?", "Left."),
+        ([RIGHT], "On which side is the kidney lesion?", "Right."),
+        ([LIVER], "On which side is the lesion?", "Right."),
+        ([LIVER], "Is there a lesion in the liver?", "Yes."),
+        ([RIGHT], "Is there a lesion in the kidneys?", "Yes."),
+        (CLEAR, "Is there a lesion?", "No."),
+        ([LIVER], "Which organ has the lesion?", "Liver."),
+        ([LEFT], "Which organ has the lesion?", "Left kidney."),
+        ([RIGHT], "Which organ has the lesion?", "Right kidney."),
+        ([*CLEAR[:2], LEFT, CLEAR[2]], "On which slice is the lesion?", "SLICE 3"),
+        ([*CLEAR[:2], LIVER, CLEAR[2]], "On which slice is the liver lesion?", "SLICE 3"),
+    ],
+)
+def test_the_demo_s_own_lesions(asker, demo, slices, text, answer):
+    assert _said(asker, demo, *slices, text=text) == answer

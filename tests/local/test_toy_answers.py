@@ -22,9 +22,9 @@ def demo(tmp_path, monkeypatch):
     return ensure_demo()
 
 
-def answered(demo, out, *options):
+def answered(demo, out, *options, form="freeform"):
     command = ["run", str(demo), "--model", "toy", "--device", "cpu", "--limit", "1"]
-    assert main([*command, "--format", "freeform", "--out", str(out), *options]) == 0
+    assert main([*command, "--format", form, "--out", str(out), *options]) == 0
     data = json.loads(out.read_text())
     return data, data["results"][0]
 
@@ -32,12 +32,24 @@ def answered(demo, out, *options):
 def test_it_looks_and_answers_in_a_word(demo, tmp_path):
     out = tmp_path / "r.json"
     data, row = answered(demo, out, "--where", 'subtype:"liver lesion existence"')
-    assert row["raw_output"] in ("Yes.", "No.")
+    assert row["raw_output"] == "Yes."
     assert data["software"]["torch"] and data["config"]["way"] == "worker"
     assert "not valid on real CT" not in row["note"], "the demo is what it was made for"
     pictures = read_seen(out, row["qid"]).requests[0].prepared.ask.pictures
     assert len(pictures) == 8 and all(one.index_from_pixel is not None for one in pictures)
     assert read_events(out, row["qid"])[-1].event.text.strip() == row["raw_output"]
+
+
+@pytest.mark.parametrize("subtype", ["liver lesion existence", "kidney lesion existence"])
+def test_a_word_counts_as_the_option_that_says_it(demo, tmp_path, capsys, subtype):
+    out = tmp_path / "r.json"
+    _, row = answered(demo, out, "--where", f'subtype:"{subtype}"', form="mc")
+    assert row["raw_output"] == row["correct_option"]
+    assert "'Yes.' is taken for" in row["note"]
+    capsys.readouterr()
+    assert main(["score", str(demo), str(out), "--format", "mc", "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)["by_subtype"][subtype]
+    assert scored["n_parsed"] == 1 and scored["accuracy"] > 0
 
 
 def test_it_calls_a_tool_and_answers_from_its_result(demo, tmp_path):

@@ -15,7 +15,7 @@ from napari_ctvqa.core.errors import CtvqaError, GeometryError
 from napari_ctvqa.core.neutral import LONGEST, neutral
 from napari_ctvqa.core.ports import Family
 from napari_ctvqa.core.records import AnswerFormat, AnswerType, Option, Question, Reference
-from napari_ctvqa.demo.parameters import CASES, SHAPE_KJI, SPACING_MM_KJI
+from napari_ctvqa.demo.parameters import CASES, SHAPE_KJI, SPACING_MM_KJI, VENOUS
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
@@ -159,9 +159,9 @@ def test_the_toy_model_gets_pictures_labels_and_the_bare_question(case):
     assert TOY_NOTE in ready.notes
 
 
-def test_the_toy_banner_is_only_left_out_on_the_demo_s_phantom(case):
+def test_the_toy_banner_is_only_left_out_on_the_demo_s_phantom_with_contrast_medium(case):
     valid = FAMILY.presets["toy"].facts["valid_on"]
-    assert valid["case_ids"] == [parameters.case_id for parameters in CASES]
+    assert valid["case_ids"] == [p.case_id for p in CASES if p.phase is VENOUS]
     assert valid["shape_zyx"] == list(SHAPE_KJI)
     assert valid["spacing_mm_zyx"] == list(SPACING_MM_KJI)
     named = dataclasses.replace(

@@ -112,7 +112,7 @@ def test_the_toy_says_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(choosing, "missing_libraries", list)
     assert named("toy").unavailable == ""
     monkeypatch.setattr(choosing, "shipped_folder", lambda: None)
-    assert "without the toy model" in named("toy").unavailable
+    assert "files are missing" in named("toy").unavailable
 
 
 def test_places_are_remembered_newest_first_and_forgotten():
