@@ -38,6 +38,7 @@ from demo_model.training import (  # noqa: E402
     Plan,
     Teacher,
     train_eye,
+    train_last,
     train_together,
     train_words,
 )
@@ -46,7 +47,8 @@ SHARES = ((10_000, 73), (20_000, 60))
 """First seeds of the training bodies, and how many; those that are asked about lie far above."""
 STEP = 2
 """Of slices without a lesion every second one is kept: they are alike."""
-WORD_BODIES, WORD_COPIES, JOINT_COPIES = 60, 2, 2
+WORD_BODIES, WORD_COPIES, JOINT_COPIES, LAST_COPIES = 60, 2, 2, 1
+LAST_TASKS = ("presence", "side", "slice", "slice", "organ")
 
 
 def main() -> int:
@@ -101,11 +103,17 @@ class Studio:
             teacher = Teacher(with_painted(pool, rng, JOINT_COPIES), scribe, rng)
             train_together(model, heads, teacher, plan, _say)
 
+        def last() -> None:
+            rng = np.random.default_rng(4)
+            some = with_painted(pool, rng, LAST_COPIES)
+            train_last(model, Teacher(some, scribe, rng, LAST_TASKS), plan, _say)
+
         both = torch.nn.ModuleList([model, heads])
-        for seed, (name, part) in enumerate((("eye", eye), ("words", words), ("both", together))):
+        parts = {"eye": eye, "words": words, "both": together, "last": last}
+        for seed, (name, part) in enumerate(parts.items()):
             torch.manual_seed(seed)
             self._made(name, part, both)
-            save(model, processor, out)
+        save(model, processor, out)
 
     def _made(self, name: str, part: Callable[[], None], weights: torch.nn.Module) -> None:
         """Run a part, or take the weights that it had when it was run before."""

@@ -152,6 +152,6 @@ def _training(training: Mapping[str, Any]) -> str:
         f"{training['bodies']} generated bodies: slices as they are, and with lesions painted in. "
         "First the vision tower alone, on which patch shows a lesion of which organ "
         f"({plan['eye_steps']} steps); then the language part on what the tower sees "
-        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps). One thread: "
-        f"{taken}."
+        f"({plan['word_steps']} steps); then both ({plan['joint_steps']} steps); then the language "
+        f"part again ({plan['last_steps']} steps). One thread: {taken}."
     )

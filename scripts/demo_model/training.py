@@ -61,6 +61,8 @@ class Plan:
     joint_rate: float = 7e-4
     joint_eye: float = 0.2
     """Weight of the eye's own lesson while both learn together."""
+    last_steps: int = 3000
+    last_rate: float = 1e-3
 
 
 def values_of(grey: np.ndarray, mirrored: np.ndarray) -> torch.Tensor:
@@ -317,9 +319,16 @@ def whiten_projector(model: Gemma3ForConditionalGeneration, features: torch.Tens
 class Teacher:
     """Draws lessons: questions on pictures, and a share of tool turns."""
 
-    def __init__(self, pool: Pool, scribe: Scribe, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        scribe: Scribe,
+        rng: np.random.Generator,
+        tasks: Sequence[str] = ("presence", "side", "slice", "organ"),
+    ) -> None:
         self.pool, self.scribe, self.rng = pool, scribe, rng
         self.shelf = Shelf(pool)
+        self._tasks = tuple(tasks)
 
     def questions(self, count: int, slices: int) -> list[Lesson]:
         """Return ``count`` questions on so many slices each: none is padded for another."""
@@ -333,7 +342,7 @@ class Teacher:
     def _question(self, count: int) -> Lesson:
         rng = self.rng
         while True:
-            task = str(rng.choice(("presence", "side", "slice", "organ")))
+            task = str(rng.choice(self._tasks))
             empty = 0.45 if task == "presence" else 0.06
             lesioned = 0 if rng.random() < empty else (2 if rng.random() < 0.25 else 1)
             rows = self.shelf.slices(rng, count, min(lesioned, count))
@@ -362,27 +371,55 @@ def train_words(
     """Teach the language part and the projector on what the vision tower, left alone, sees."""
     features = seen_by(model, teacher.pool)
     whiten_projector(model, features)
-    tower = {id(p) for p in model.model.vision_tower.parameters()}
-    weights = [p for p in model.parameters() if id(p) not in tower]
-    step = _Stepper(weights, plan.word_rate, plan.word_steps)
+    step = _Stepper(_words_of(model), plan.word_rate, plan.word_steps)
     diary = _Diary("words", say)
     for n in range(plan.word_steps):
-        lessons = _word_lessons(teacher, plan, n / plan.word_steps)
-        rows = [row for lesson in lessons for row in lesson.pictures]
-        turned = [int(lesson.mirrored) for lesson in lessons for _ in lesson.pictures]
-        loss = lesson_loss(model, lessons, features[turned, rows])
+        done = n / plan.word_steps
+        most = 1 if done < 0.1 else 4 if done < 0.5 else MOST_SLICES
+        tools = 0.35 if done > 0.2 else 0.0
+        lessons = _word_lessons(teacher, plan, tools, most)
+        loss = _word_loss(model, lessons, features)
         step(loss)
         diary(loss)
 
 
-def _word_lessons(teacher: Teacher, plan: Plan, done: float) -> list[Lesson]:
-    """Return the lessons of one step: pictures alone at first, few slices before many."""
-    rng = teacher.rng
-    if done > 0.2 and rng.random() < 0.35:
+def train_last(
+    model: Gemma3ForConditionalGeneration, teacher: Teacher, plan: Plan, say: Say
+) -> None:
+    """Teach the language part once more, on what the tower sees in the end: mostly many slices."""
+    features = seen_by(model, teacher.pool)
+    step = _Stepper(_words_of(model), plan.last_rate, plan.last_steps)
+    diary = _Diary("last", say)
+    for _ in range(plan.last_steps):
+        least = int(teacher.rng.integers(1, MOST_SLICES + 1))
+        lessons = _word_lessons(teacher, plan, 0.25, MOST_SLICES, least)
+        loss = _word_loss(model, lessons, features)
+        step(loss)
+        diary(loss)
+
+
+def _words_of(model: Gemma3ForConditionalGeneration) -> list[nn.Parameter]:
+    """Return all weights but the vision tower's."""
+    tower = {id(p) for p in model.model.vision_tower.parameters()}
+    return [p for p in model.parameters() if id(p) not in tower]
+
+
+def _word_lessons(
+    teacher: Teacher, plan: Plan, tools: float, most: int, least: int = 1
+) -> list[Lesson]:
+    """Return the lessons of one step: tool turns with this probability, else questions."""
+    if tools and teacher.rng.random() < tools:
         return teacher.tools(plan.tool_batch)
-    most = 1 if done < 0.1 else 4 if done < 0.5 else MOST_SLICES
-    slices = int(rng.integers(1, most + 1))
+    slices = int(teacher.rng.integers(least, most + 1))
     return teacher.questions(plan.word_batch if slices <= 4 else plan.word_batch // 2, slices)
+
+
+def _word_loss(
+    model: Gemma3ForConditionalGeneration, lessons: Sequence[Lesson], features: torch.Tensor
+) -> torch.Tensor:
+    rows = [row for lesson in lessons for row in lesson.pictures]
+    turned = [int(lesson.mirrored) for lesson in lessons for _ in lesson.pictures]
+    return lesson_loss(model, lessons, features[turned, rows])
 
 
 def train_together(
