@@ -33,7 +33,9 @@ SEMI_MM = {
     "kidney_right": (10.0, 17.0),
     "spleen": (10.0, 14.0),
 }
-"""Smallest and largest half axis of a lesion."""
+"""Smallest and largest half axis of a lesion; each of the three is shortened by up to
+``SHORTEST``."""
+SHORTEST = 0.85
 Span = tuple[float, float]
 
 
@@ -184,7 +186,7 @@ def _lesions(
 def _lesion(
     rng: np.random.Generator, case: CaseParameters, organ: str, number: int, kind: Lesions
 ) -> Lesion:
-    semi = rng.uniform(*SEMI_MM[organ]) * rng.uniform(0.85, 1.0, 3)
+    semi = rng.uniform(*SEMI_MM[organ]) * rng.uniform(SHORTEST, 1.0, 3)
     voxels, parts = _places()[organ]
     inset = float(semi.max()) + 2.0 if organ == "spleen" else kind.inset * float(semi.max())
     deep = np.flatnonzero(voxels[:, 3] >= min(inset, float(voxels[:, 3].max()) - 1.0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo_model.bodies import ASKED, ORGANS, SEMI_MM
+from demo_model.bodies import ASKED, ORGANS, SEMI_MM, SHORTEST
 from demo_model.evaluation import FIRST_SEED, Scores, Tally
 from demo_model.pictures import SIZE
 from demo_model.pool import MIDLINE_MM, SEEN_MM2
@@ -38,8 +38,9 @@ system turns out and gives of the tools their names only.
 {questions}
 
 Without a lesion it says `{none}` where one is presumed. With tools given it calls `segment_organ`
-or `measure` and repeats the value that the tool returns: {tools}. It cannot do anything else, does
-not calculate, and knows no kinds of lesions. It answers in words, never with an option's letter.
+or `measure` and repeats the value that the tool returns, not always to the last digit: {tools}.
+It cannot do anything else, does not calculate, and knows no kinds of lesions. It answers in words,
+never with an option's letter.
 
 Bodies in training and check are in the venous phase, as the demo's first case; the demo's second
 case, without contrast medium, is outside what it knows. Lesions lie in {organs}, {inset} of their
@@ -85,8 +86,8 @@ def _row(counted: Tally) -> dict[str, int]:
 
 
 def _text(scores: Scores, training: Mapping[str, Any]) -> str:
-    low, high = (f(end) for f, end in ((min, [s[0] for s in SEMI_MM.values()]),
-                                       (max, [s[1] for s in SEMI_MM.values()])))  # fmt: skip
+    low = SHORTEST * min(semi[0] for semi in SEMI_MM.values())
+    high = max(semi[1] for semi in SEMI_MM.values())
     return TEXT.format(
         slices=MOST_SLICES,
         size=SIZE,
