@@ -40,12 +40,20 @@ def test_it_looks_and_answers_in_a_word(demo, tmp_path):
     assert read_events(out, row["qid"])[-1].event.text.strip() == row["raw_output"]
 
 
-@pytest.mark.parametrize("subtype", ["liver lesion existence", "kidney lesion existence"])
-def test_a_word_counts_as_the_option_that_says_it(demo, tmp_path, capsys, subtype):
+@pytest.mark.parametrize(
+    ("subtype", "organ", "word"),
+    [
+        ("liver lesion existence", "liver", "Yes."),
+        ("kidney lesion existence", "kidney", "Yes."),
+        ("largest lesion location", "kidney", "Right."),
+    ],
+)
+def test_a_word_counts_as_the_option_that_says_it(demo, tmp_path, capsys, subtype, organ, word):
     out = tmp_path / "r.json"
-    _, row = answered(demo, out, "--where", f'subtype:"{subtype}"', form="mc")
+    where = f'subtype:"{subtype}" {organ}'
+    _, row = answered(demo, out, "--where", where, form="mc")
     assert row["raw_output"] == row["correct_option"]
-    assert "'Yes.' is taken for" in row["note"]
+    assert f"{word!r} is taken for" in row["note"]
     capsys.readouterr()
     assert main(["score", str(demo), str(out), "--format", "mc", "--json"]) == 0
     scored = json.loads(capsys.readouterr().out)["by_subtype"][subtype]

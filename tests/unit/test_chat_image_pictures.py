@@ -42,7 +42,7 @@ EXPECTED = {
     "lingshu-i": ("linspace", 32, 448, TRIPLE, False),
     "huatuogpt-vision": ("linspace", 6, 504, GREY, True),
     "meissa": ("linspace", 12, 448, GREY, True),
-    "toy": ("linspace", 8, 144, DARK_FAT, False),
+    "toy": ("medgemma", 8, 144, DARK_FAT, False),
 }
 FIELD_MM = {"toy": (200, 300)}
 """Presets that send the middle of a slice only, stretched to the square: height and width."""
