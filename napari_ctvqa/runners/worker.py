@@ -45,7 +45,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DETAIL = 4000
 FOLDER_PREFIX = "napari-ctvqa-"
 _TICK_S = 1.0
-NICE = 10
+NICE = 5
 """How far this process steps back: where cores are scarce, the window is served first."""
 
 Message = dict[str, Any]
