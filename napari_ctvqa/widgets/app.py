@@ -144,6 +144,7 @@ class App(QObject):
         self._add_probe()
         self.toolbar = ViewBar(self)
         self.window.addToolBar(self.toolbar)
+        self._say_what_for()
         self._volume: Volume | None = None
         self.session.case_changed.connect(self._paint_volume)
         self.shortcuts = Shortcuts(self.window, {**self._actions(), **self.tools.actions()})
@@ -195,6 +196,14 @@ class App(QObject):
             self.window.splitDockWidget(below, dock, Qt.Orientation.Vertical)
             dock.hide()
             below = dock
+
+    def _say_what_for(self) -> None:
+        """Say it in the menu bar: a narrow window has no room for it in the tool bar."""
+        note = QLabel(RESEARCH_ONLY, self.window.menuBar())
+        note.setTextFormat(Qt.TextFormat.PlainText)
+        note.setContentsMargins(12, 2, 12, 0)
+        self.window.menuBar().setCornerWidget(note)
+        note.show()
 
     def _paint_volume(self) -> None:
         """Paint a new CT now: masks that are read already would come before Qt's next painting."""
@@ -453,10 +462,6 @@ class ViewBar(QToolBar):
         self.light = QLabel()
         self.light.setTextFormat(Qt.TextFormat.PlainText)
         self.addWidget(self.light)
-        note = QLabel(RESEARCH_ONLY)
-        note.setTextFormat(Qt.TextFormat.PlainText)
-        note.setContentsMargins(12, 0, 8, 0)
-        self.addWidget(note)
         app.session.case_changed.connect(self._show_light)
         self._show_light()
 

@@ -344,7 +344,9 @@ class PlaneCanvas(QWidget):
         line, limit = line_px(px), self.width() / 2 - _MARGIN_PX - _LETTER_PX
         for row, text in enumerate(self.top_left(), start=1):
             base = _MARGIN_PX + line * row
-            self._lines.write(painter, text, _MARGIN_PX, base, limit, px=px)
+            fits = text_width(text, px) <= limit
+            shown = text if fits else text.replace(" · slice ", " ")
+            self._lines.write(painter, shown, _MARGIN_PX, base, limit, px=px)
         right, bottom = self.width() - _MARGIN_PX, self.height() - _MARGIN_PX
         for row, text in enumerate(self.bottom_right()):
             fits = text_width(text, px) <= limit
