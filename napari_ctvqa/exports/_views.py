@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.cases import Level
+from napari_ctvqa.core.names import is_known
 from napari_ctvqa.core.plane_pictures import NO_LETTERS, EdgeLetters, plane_letters
 
 if TYPE_CHECKING:
@@ -106,14 +107,20 @@ def private_words(case: Case) -> tuple[str, ...]:
             continue
         words |= {str(path), path.name, path.parent.name}
         words |= {path.name.removesuffix(suffix) for suffix in _SUFFIXES}
-    kept = {word for word in words if len(word) >= _LEAST_WORD and word.lower() not in ("ct", "")}
+    kept = {w for w in words if len(w) >= _LEAST_WORD and not is_known(w)}  # a folder "liver"
     return tuple(sorted(kept, key=len, reverse=True))
 
 
 def without(text: str, private: Iterable[str]) -> str:
-    """Return text with every private word blanked, whatever its case; paths are blanked, too."""
+    """Return text with every private word blanked, whatever its case; paths are blanked, too.
+
+    An id of digits alone is blanked where it stands alone: a part of a measured value stays.
+    """
     for word in private:
-        text = re.sub(re.escape(word), _PRIVATE, text, flags=re.IGNORECASE)
+        pattern = re.escape(word)
+        if word.isdigit():
+            pattern = rf"(?<![\d.,]){pattern}(?!\d|[.,]\d)"
+        text = re.sub(pattern, _PRIVATE, text, flags=re.IGNORECASE)
     return re.sub(r"\S*(?:[A-Za-z]:\\|/)\S*[\\/]\S*", _PRIVATE, text)
 
 

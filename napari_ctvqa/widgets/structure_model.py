@@ -95,6 +95,11 @@ class StructureTableModel(QAbstractTableModel):
         return frozenset(row.structure for row in self._rows)
 
     @property
+    def paired(self) -> frozenset[str]:
+        """Return the structures that have two masks to compare."""
+        return frozenset(row.structure for row in self._all if row.partner is not None)
+
+    @property
     def sources(self) -> tuple[Source, ...]:
         """Return the sources that have a mask here, the reference first."""
         found = {row.source for row in self._all}

@@ -25,7 +25,7 @@ from napari_ctvqa.core.label_styles import StyledLabels
 from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet, Slab
 from napari_ctvqa.exports import film
 from napari_ctvqa.exports._composing import burnt, composed, painted
-from napari_ctvqa.exports._views import LegendEntry, Parts, view_of, without
+from napari_ctvqa.exports._views import LegendEntry, Parts, private_words, view_of, without
 from napari_ctvqa.exports.figure import FigureExport, FigureSize, png_bytes, svg_bytes
 from napari_ctvqa.exports.film import FilmExport, film_views
 from napari_ctvqa.io.case_files import find_case
@@ -451,6 +451,18 @@ def test_paths_of_any_system_are_blanked():
     for path in ("/data/p/ct.nii.gz", "C:\\data\\ct.nii", "see x/y/z now"):
         assert not re.search(r"[/\\]", without(f"a {path} b", ()))
     assert without("HU/mm 3.5 cm³", ()) == "HU/mm 3.5 cm³"
+
+
+def test_an_id_of_digits_leaves_measured_values_alone():
+    assert without("case 186: 186.4 cm³, 1186, 186", ("186",)) == "case …: 186.4 cm³, 1186, …"
+    assert without("BDMAP_0001_kidney", ("bdmap_0001",)) == "…_kidney"
+
+
+def test_a_folder_named_like_an_organ_hides_no_organ(read):
+    case = read()
+    path = case.volume.path.parent.parent / "liver" / "ct.nii.gz"
+    case = replace(case, volume=replace(case.volume, path=path))
+    assert "liver" not in private_words(case)
 
 
 def test_png_states_nothing_but_the_project(read):

@@ -76,6 +76,7 @@ class StructuresPanel(QWidget):
             (session.case_changed, self._reload),
             (session.masks_changed, self._reload),
             (session.overlays_changed, self._show_choice),
+            (session.focus_changed, self._show_buttons),
             (session.question_changed, self._show_choice),
             (session.reveal_changed, self._show_choice),
         )
@@ -201,12 +202,11 @@ class StructuresPanel(QWidget):
 
     def _show_buttons(self) -> None:
         session = self._session
-        row = self._model.row_at(self._table.currentIndex().row())
+        structure, paired = self._structure(), self._model.paired
         self._solo.setChecked(bool(session.overlays.solo))
-        self._solo.setEnabled(bool(session.overlays.solo) or bool(self._structure()))
+        self._solo.setEnabled(bool(session.overlays.solo or structure))
         self._errors.setChecked(session.error_map is not None)
-        paired = row is not None and row.partner is not None
-        self._errors.setEnabled(paired or session.error_map is not None)
+        self._errors.setEnabled(structure in paired or session.error_map is not None)
 
     def _words(self) -> str:
         session, shown = self._session, self._session.error_map
