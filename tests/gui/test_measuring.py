@@ -16,6 +16,7 @@ from napari_ctvqa.core.session import Session
 from napari_ctvqa.io.measure_store import MeasureStore
 from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import canvas_of
+from napari_ctvqa.widgets.plane_canvas import PlaneCanvas
 from napari_ctvqa.widgets.shortcuts import Shortcuts
 from napari_ctvqa.widgets.view_tools import ViewTools
 
@@ -209,6 +210,30 @@ def test_another_slice_drops_what_is_not_finished(session, layers, tools, draw_t
     click(canvas, px(7, 12, 14))
     double_click(canvas, px(7, 12, 5))
     assert session.measurements == ()
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_canvas_beside_napari_s_measures_the_same(qtbot, session, layers, tools, mirrored):
+    beside = PlaneCanvas(2)
+    qtbot.addWidget(beside)
+    beside.resize(320, 280)
+    beside.show_plane(2, mirrored=mirrored)
+    beside.show_scene(layers.scene())
+    beside.show_place((6, 9, 12))
+    beside.show()
+    tools.add_surface(beside)
+    session.wishes.tool.emit("ruler")
+    first, last = ((3, 4, 12), (8, 13, 12))
+    start, end = (tuple(float(n) for n in beside.px_at(point)) for point in (first, last))
+    drag(beside, start, end)
+    kept = only(session)
+    assert (kept.drawing.plane, kept.drawing.slice_index) == (2, 12)
+    assert np.array(kept.drawing.points) == pytest.approx(np.array([(3, 4), (8, 13)]), abs=0.01)
+    way = np.array((5, 9)) * SPACING_MM_ZYX[:2]
+    assert kept.found.value("length_mm") == pytest.approx(np.linalg.norm(way), abs=0.01)
+    tools.remove_surface(beside)
+    drag(beside, start, end)
+    assert len(session.measurements) == 1
 
 
 # ------------------------------------------------------------------------ afterwards

@@ -323,6 +323,8 @@ def test_what_a_sheared_scan_s_picture_has_around_the_scan_does_not_count():
     assert any("outside the volume" in caveat for caveat in found.caveats)
     assert any("outside the scan" in caveat for caveat in found.caveats)
     assert found.value("voxels") < high * wide
+    voxel_mm2 = shown.spacing_mm_zyx[1] * shown.spacing_mm_zyx[2]
+    assert found.value("voxel_area_mm2") == pytest.approx(found.value("voxels") * voxel_mm2)
 
 
 @pytest.mark.parametrize(
