@@ -94,7 +94,8 @@ def composed(view: View, size_px: tuple[int, int], parts: Parts) -> Composition:
     shapes: list[Shape] = []
     shapes += _corner_words(view, area, text_px, parts)
     shapes += _markers(view, area, max(_MARKER_SHARE * min(area), _LEAST_TEXT_PX), text_px, parts)
-    shapes += _scale_bar(px_per_mm, area, text_px) if parts.scale_bar else []
+    if parts.scale_bar and not view.no_markers:  # no lengths where the geometry is not trusted
+        shapes += _scale_bar(px_per_mm, area, text_px)
     shapes += _legend(view.legend[:MAX_LEGEND], area, text_px) if parts.legend else []
     for row, line in enumerate(lines):
         top = area[1] + 0.5 * text_px + 1.35 * text_px * row

@@ -180,7 +180,8 @@ class Overlays(QObject):
                 marker.text = texts[edge]
             marker.font_size = _MARKER_POINTS if len(texts[edge]) < 3 else 11
             marker.visible = bool(texts[edge])
-        self.viewer.canvas.overlays.scale_bar.visible = drawn
+        # Lengths are not given where the geometry is not trusted, nor is a bar to read them from.
+        self.viewer.canvas.overlays.scale_bar.visible = drawn and self._trusted
 
     # ------------------------------------------------------------ text, legend
 

@@ -211,7 +211,9 @@ def test_red_report_has_no_markers_but_the_reason(session, layers, overlays):
     assert "not trusted" in shown["ctvqa_top"].text
     assert overlays.view.notes.warning == "Both codes are 0. Ask."
     assert overlays.view.notes.top_left[-1] == "position not trusted"
+    assert not overlays.viewer.canvas.overlays.scale_bar.visible
     session.update(case=phantom_case(case_id="sound"))
+    assert overlays.viewer.canvas.overlays.scale_bar.visible
     assert letters(overlays) == HANGING["axial"]
     assert overlays.view.notes.warning == ""
 

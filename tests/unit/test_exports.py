@@ -157,6 +157,9 @@ def test_without_a_trusted_orientation_there_are_no_letters_but_the_reason(read)
     assert any("no markers (codes zero)" in text for text in words)
     assert not {"L", "R", "A", "P"} & set(words)
     assert SECRET not in svg
+    assert not re.search(r">\d+ [cm]m</text>", svg)  # nor a bar to read lengths from
+    trusted = svg_bytes(view(case), FigureSize(*SIZE), Parts()).decode()
+    assert re.search(r">\d+ [cm]m</text>", trusted)
 
 
 def test_oblique_letters_have_two_parts_in_the_drawing(read):
