@@ -71,8 +71,8 @@ def question(tokens: int) -> Any:
     for number in range(1, 5):
         pixels = np.repeat(rng.integers(0, 255, (144, 144, 1), dtype=np.uint8), 3, axis=2)
         parts += [f"SLICE {number}", Picture(pixels)]
-    tool = {"type": "function", "function": {"name": "measure_volume", "parameters": {}}}
-    message = Message("user", (*parts, "Which organ has the lesion?"))
+    tool = {"type": "function", "function": {"name": "measure", "parameters": {}}}
+    message = Message("user", (*parts, "What is the volume of the spleen in cm³?"))
     return Ask((message,), tools=(tool,), sampling=Sampling(max_new_tokens=tokens))
 
 
