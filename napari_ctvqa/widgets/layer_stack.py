@@ -331,6 +331,8 @@ class LayerStack:
         self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
     ) -> None:
         """Give a layer other data and place; what stays the same is not set, to save a redraw."""
+        for name in [n for n, sheet in self._sheets.items() if sheet.labels is layer.data]:
+            del self._sheets[name]  # or it would keep the former case's masks in memory
         if not np.array_equal(layer.scale, scale):
             layer.scale = scale
         if not np.array_equal(layer.translate, corner_mm):

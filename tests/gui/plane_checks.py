@@ -2,13 +2,19 @@
 
 import sys
 
+import napari
 import numpy as np
 from pointer import move
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QLabel
 from view_cases import phantom_case
 
 from napari_ctvqa.core.plane_pictures import PlaneScene, row_and_column_axis
+from napari_ctvqa.core.session import Session
+from napari_ctvqa.core.view_text import PLANES
+from napari_ctvqa.widgets.layers import CaseLayers
+from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.plane_canvas import PlaneCanvas
+from napari_ctvqa.widgets.surface import NapariSurface
 
 WINDOW_HU = (-160.0, 240.0)
 
@@ -106,6 +112,46 @@ def check_painted(canvas, case, index, at):
     assert np.abs(where - at).max() * ratio < max(0.35, 0.02 * voxel_px), (where, at)
 
 
+def check_napari():
+    """Check the same of napari's own picture: the pointer's place, and where a voxel is painted."""
+    viewer = napari.Viewer(show=True)
+    viewer.window.resize(640, 480)
+    session = Session()
+    layers = CaseLayers(viewer, session)
+    case = phantom_case()
+    session.update(case=case)
+    layers.toggle_overlays()
+    window = viewer.window.add_dock_widget(QLabel("dock")).window()
+    surface = NapariSurface(viewer, layers, canvas_of(window))
+    for axis, plane in enumerate(PLANES):
+        layers.set_plane(plane)
+        row_axis, column_axis = row_and_column_axis(axis)
+        index = list(layers.place.index_zyx)
+        index[row_axis], index[column_axis] = 7, 11
+        for _ in range(4):
+            QApplication.processEvents()
+        camera, widget = viewer.scene.camera, surface.widget
+        mm = np.array(index) * layers.grid.spacing_mm_zyx
+        x = widget.width() / 2 + (mm[column_axis] - camera.center[-1]) * camera.zoom
+        y = widget.height() / 2 + (mm[row_axis] - camera.center[-2]) * camera.zoom
+        found = layers.grid.ras_mm(surface.index_at(x, y))
+        assert np.abs(found - world_of(case, index)).max() < 0.01, (plane, found)
+        one = np.full_like(case.volume.display_zyx, -1000)
+        one[tuple(index)] = 3000
+        layers.layer("CT").data = one
+        shot = viewer.screenshot(canvas_only=True, flash=False)[..., 0].astype(float)
+        rows, columns = np.mgrid[: shot.shape[0], : shot.shape[1]] + 0.5
+        scale = shot.shape[1] / widget.width()
+        near = (abs(columns / scale - x) < 25) & (abs(rows / scale - y) < 25)
+        weight = shot * near / (shot * near).sum()
+        where = np.array([(weight * columns).sum(), (weight * rows).sum()]) / scale
+        assert np.abs(where - [x, y]).max() < 1.0, (plane, where, (x, y))
+        layers.layer("CT").data = case.volume.display_zyx
+    surface.close()
+    layers.close()
+    viewer.close()
+
+
 def main():
     app = QApplication(sys.argv)
     for axis in range(3):
@@ -116,6 +162,7 @@ def main():
             check_pointer(canvas, mirrored=mirrored)
             ratio = canvas.devicePixelRatioF()
             canvas.close()
+    check_napari()
     sys.stdout.write(f"ratio {ratio:g}\n")
     app.quit()
 

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from plane_checks import lies_on, pixels, world_of
@@ -280,6 +283,18 @@ def test_nothing_of_the_former_case_stays_on_the_other_planes(session, layers, p
     session.update(case=first)
     planes.show_layout(Layout.ONE)
     assert all(canvas.scene is None for canvas in planes.beside)  # no memory for what is not seen
+
+
+def test_the_former_case_s_masks_are_let_go_of_when_one_plane_is_shown(session, layers, planes):
+    first = phantom_case()
+    session.update(case=first)
+    planes.show_layout(Layout.THREE)
+    former = weakref.ref(layers.scene().sheets[0].labels)
+    planes.show_layout(Layout.ONE)
+    session.update(case=phantom_case(case_id="second"))
+    planes.catch_up()
+    gc.collect()
+    assert former() is None
 
 
 def test_the_nose_side_counts_for_the_main_plane_with_its_letters(viewer, session, layers, planes):
