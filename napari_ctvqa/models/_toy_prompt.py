@@ -38,6 +38,7 @@ _BY_SUBTYPE = {
     "bilateral kidney asymmetry": KIDNEY_SIDE,
 }
 _ADJECTIVES = {"liver": "liver", "kidney": "kidney", "spleen": "splenic"}
+_SLICE_ASKED = "largest lesion slice"
 _KINDLESS = {"kidney cyst existence", "kidney tumor existence"}
 _CALLED_FOR = frozenset(
     {
@@ -55,6 +56,9 @@ _ASKED = re.compile(
 )
 NO_TASK = (
     "the toy model was not trained on questions of this kind: whatever it says, it does not mean it"
+)
+ANY_ORGAN_S_SLICE = (
+    "the toy model often names another organ's slice where more than one organ has a lesion"
 )
 NO_KINDS = "the toy model knows lesions, not their kinds: it is asked whether there is any"
 
@@ -77,8 +81,9 @@ def toy_question(question: Question, *, with_tools: bool = False) -> ToyQuestion
         known = subtype in _CALLED_FOR
         return ToyQuestion(question.text, () if known else (NO_TASK,))
     text = _BY_SUBTYPE.get(subtype, "")
-    if subtype == "largest lesion slice" and question.organ in _ADJECTIVES:
-        text = f"On which slice is the {_ADJECTIVES[question.organ]} lesion?"
+    if subtype == _SLICE_ASKED and question.organ in _ADJECTIVES:
+        asked = f"On which slice is the {_ADJECTIVES[question.organ]} lesion?"
+        return ToyQuestion(asked, (ANY_ORGAN_S_SLICE,))
     if subtype == "largest lesion location" and question.organ == "kidney":
         text = KIDNEY_SIDE
     if text:
@@ -105,9 +110,10 @@ def toy_meanings(question: Question, slices: Sequence[int], *, choice: bool) -> 
     one does; for a slice the nearest one. ``slices`` are counted as the question counts them.
     """
     told = {f"SLICE {n}": index for n, index in enumerate(slices, start=1)}
+    if question.subtype.casefold() != _SLICE_ASKED:
+        told = {}  # a number that is asked for is none of a slice
     if not choice:
-        counted = question.subtype.casefold() == "largest lesion slice"
-        return {said: str(index) for said, index in told.items()} if counted else {}
+        return {said: str(index) for said, index in told.items()}
     options = {option.letter: option.text.casefold().strip(" .") for option in question.options}
     meant = {said: _agreeing(said.casefold().strip("."), options) for said in _SAID}
     meant |= {said: _nearest(index, options) for said, index in told.items()}

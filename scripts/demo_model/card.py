@@ -40,7 +40,8 @@ system turns out and gives of the tools their names only.
 Without a lesion it says `{none}` where one is presumed. With tools given it calls `segment_organ`
 or `measure` and repeats the value that the tool returns, not always to the last digit: {tools}.
 It cannot do anything else, does not calculate, and knows no kinds of lesions. It answers in words,
-never with an option's letter.
+never with an option's letter. Asked for the slice of one organ's lesion, it often names another
+organ's where more than one organ has a lesion.
 
 Bodies in training and check are in the venous phase, as the demo's first case; the demo's second
 case, without contrast medium, is outside what it knows. Lesions lie in {organs}, {inset} of their

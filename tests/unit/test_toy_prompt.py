@@ -7,6 +7,7 @@ import pytest
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.records import Option, Question, Reference
 from napari_ctvqa.models._toy_prompt import (
+    ANY_ORGAN_S_SLICE,
     FIELD_MM,
     IN_KIDNEYS,
     IN_LIVER,
@@ -34,12 +35,17 @@ def _question(text, subtype="", organ=""):
         ("kidney lesion existence", "kidney", IN_KIDNEYS),
         ("bilateral kidney asymmetry", "kidney", KIDNEY_SIDE),
         ("largest lesion location", "kidney", KIDNEY_SIDE),
-        ("largest lesion slice", "spleen", "On which slice is the splenic lesion?"),
     ],
 )
 def test_a_known_subtype_is_asked_in_the_trained_words(subtype, organ, asked):
     put = toy_question(_question("In the record's own words?", subtype, organ))
     assert (put.text, put.notes) == (asked, ())
+
+
+def test_the_slice_of_one_organ_is_asked_with_a_warning():
+    """Where another organ has a lesion too, the model often names that one's slice."""
+    put = toy_question(_question("In the record's own words?", "largest lesion slice", "spleen"))
+    assert (put.text, put.notes) == ("On which slice is the splenic lesion?", (ANY_ORGAN_S_SLICE,))
 
 
 def test_a_kind_of_lesion_is_asked_as_any_lesion_and_said_so():
@@ -103,13 +109,26 @@ def test_a_label_is_the_slice_that_was_sent_with_it(text, slice_):
 )
 def test_a_word_is_the_option_that_says_the_same(options, meant):
     given = tuple(map(Option, "ABCD", options))
-    question = Question("q", "case", "Which?", Reference(""), options=given)
+    question = Question(
+        "q", "case", "Which?", Reference(""), options=given, subtype="largest lesion slice"
+    )
     assert toy_meanings(question, (85, 51), choice=True) == meant
+
+
+@pytest.mark.parametrize("subtype", ["lesion counting", "lesion count by location", ""])
+def test_a_slice_is_no_number_where_something_else_is_counted(subtype):
+    given = tuple(map(Option, "ABCD", ("1", "2", "3", "4")))
+    question = Question(
+        "q", "case", "How many lesions?", Reference(""), options=given, subtype=subtype
+    )
+    assert toy_meanings(question, (85, 51), choice=True) == {}
 
 
 def test_a_slice_halfway_between_two_options_is_neither():
     given = (Option("A", "10"), Option("B", "20"))
-    question = Question("q", "case", "Which?", Reference(""), options=given)
+    question = Question(
+        "q", "case", "Which?", Reference(""), options=given, subtype="largest lesion slice"
+    )
     assert toy_meanings(question, (15, 16), choice=True) == {"SLICE 2": "B"}
 
 
