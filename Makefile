@@ -13,7 +13,7 @@ PYTEST = env XDG_CONFIG_HOME="$(CURDIR)/.venv/test/config" \
 # that it fits, so pip takes a matching pair. The CPU build (about 1 GB installed instead of 5.5) does as well:
 #     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 EXTRAS = gui,dev
-test: EXTRAS = gui,dev,local
+test: EXTRAS = gui,dev,local,film
 
 .PHONY: help demo test quick mutations lint format setup clean
 
