@@ -168,7 +168,9 @@ class StructureTableModel(QAbstractTableModel):
     def _volume(self, row: StructureRow) -> str:
         if row.source is Source.REFERENCE and not self._session.revealed:
             return HIDDEN
-        if VOLUME_CAVEAT in row.mask.caveats:
+        case = self._session.case
+        trusted = case is not None and case.report.side_trusted
+        if not trusted or VOLUME_CAVEAT in row.mask.caveats:
             return NOT_TRUSTED
         if row.mask.own_region.empty:
             return "empty"

@@ -241,7 +241,8 @@ def _error_words(session: Session) -> str:
         return f"Error map of {name}; its numbers are hidden until the reference is revealed."
     words = [row[0] for row in shown.table.values()]
     pairs = zip(words, shown.volumes_ml, strict=True)
-    volumes = [f"{word} {volume_text(ml)} ml" for word, ml in pairs]
+    trusted = session.case is not None and session.case.report.side_trusted
+    volumes = [f"{word} {volume_text(ml)} ml" for word, ml in pairs] if trusted else []
     dice = "no voxel in either" if shown.dice is None else f"Dice {shown.dice:.3f}"
     return " · ".join((f"Error map of {name}: {dice}", *volumes))
 
