@@ -50,6 +50,7 @@ from napari_ctvqa.widgets.planes_area import Layout
 from napari_ctvqa.widgets.player import Player, PlayerBar
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
+from napari_ctvqa.widgets.projector import Projector
 from napari_ctvqa.widgets.runs import THIS_QUESTION
 from napari_ctvqa.widgets.shortcuts import HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
@@ -136,6 +137,7 @@ class App(QObject):
         self.planes = Planes(viewer, self.layers, self.canvas, self.window)
         self.layouts = Layouts(self.window, self.planes, self._docks, self._hide_stray_tab_bars)
         self.overlays = Overlays(viewer, self.layers, self.canvas, begun=False)
+        self.projector = Projector(self.window, viewer, self.overlays.refresh)
         self.tools = ViewTools(viewer, self.layers, self.canvas, self.session)
         self.probe = ProbeStrip(viewer, self.layers, self.canvas)
         for plane in self.planes.beside:
@@ -314,6 +316,7 @@ class App(QObject):
             "layout_three": partial(self.layouts.show, Layout.THREE),
             "layout_four": partial(self.layouts.show, Layout.FOUR),
             "picture_alone": self.layouts.toggle_picture_alone,
+            "projector": self.projector.toggle,
             "cross_hair": self.planes.toggle_cross_hair,
             "slab": layers.next_slab,
             "slab_thickness": layers.next_slab_thickness,
@@ -429,6 +432,7 @@ class App(QObject):
         self.player.close()
         self.compare.close_view()
         self.coordinator.close()
+        self.projector.close()
         self.probe.close_probe()
         self.tools.close()
         self.overlays.close()

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_ctvqa.core.drawings import REGIONS, Drawing, handles, on_slice, strokes
 from napari_ctvqa.core.measured_text import short_text, shortest_text
+from napari_ctvqa.widgets.picture_text import scaled_px
 from napari_ctvqa.widgets.text import one_line
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class MeasureView(QWidget):
         if one.name and one.chosen:
             lines.insert(0, one_line(one.name, _NAME_LIMIT))
         font = QFont()
-        font.setPixelSize(_TEXT_PX)
+        font.setPixelSize(round(scaled_px(_TEXT_PX)))
         font.setBold(True)
         metrics = QFontMetricsF(font)
         wide = max(metrics.horizontalAdvance(line) for line in lines)

@@ -30,6 +30,7 @@ from napari_ctvqa.core.windows import width_level
 from napari_ctvqa.evidence.chains import wanted_structures
 from napari_ctvqa.widgets.directions import edge_letters
 from napari_ctvqa.widgets.notes_view import LegendRow, Notes, NotesView
+from napari_ctvqa.widgets.picture_text import scaled_px
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,7 +179,7 @@ class Overlays(QObject):
         for edge, marker in self._markers.items():
             if marker.text != texts[edge]:
                 marker.text = texts[edge]
-            marker.font_size = _MARKER_POINTS if len(texts[edge]) < 3 else 11
+            marker.font_size = scaled_px(_MARKER_POINTS if len(texts[edge]) < 3 else 11)
             marker.visible = bool(texts[edge])
         # Lengths are not given where the geometry is not trusted, nor is a bar to read them from.
         self.viewer.canvas.overlays.scale_bar.visible = drawn and self._trusted

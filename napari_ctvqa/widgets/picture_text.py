@@ -10,12 +10,28 @@ from qtpy.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPainterP
 TEXT_PX = 13
 _HALO_PX = 3
 _KEPT_LINES = 300
+_scale = [1.0]
+
+
+def type_scale() -> float:
+    """Return how many times larger than usual everything is written."""
+    return _scale[0]
+
+
+def set_type_scale(scale: float) -> None:
+    """Write that many times larger from now on, in all windows; who has written paints again."""
+    _scale[0] = scale
+
+
+def scaled_px(px: float) -> float:
+    """Return a size in logical pixels at the present scale of the type."""
+    return px * _scale[0]
 
 
 def text_font(*, bold: bool = False, px: int = TEXT_PX) -> QFont:
-    """Return the font that is written with on pictures, ``px`` logical pixels high."""
+    """Return the font that is written with on pictures, ``px`` pixels high at the usual scale."""
     font = QFont()
-    font.setPixelSize(px)
+    font.setPixelSize(round(scaled_px(px)))
     font.setBold(bold)
     return font
 
@@ -34,7 +50,7 @@ class LineWriter:
     """Writes single lines of plain text; outlining the letters anew took 15 ms a slice."""
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[str, bool, int, float], QImage] = {}
+        self._lines: dict[tuple[str, bool, int, float, float], QImage] = {}
 
     def write(
         self,
@@ -51,11 +67,11 @@ class LineWriter:
         """Paint one line on its baseline ``y``, cut to ``limit_px``, from ``x`` on or up to it."""
         metrics = QFontMetricsF(text_font(bold=bold, px=px))
         shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, limit_px)
-        key = (shown, bold, px, painter.device().devicePixelRatioF())
+        key = (shown, bold, px, painter.device().devicePixelRatioF(), type_scale())
         if key not in self._lines:
             if len(self._lines) > _KEPT_LINES:
                 self._lines.clear()
-            self._lines[key] = _line_image(*key)
+            self._lines[key] = _line_image(*key[:4])
         left = x - metrics.horizontalAdvance(shown) if from_right else x
         top_left = QPointF(left - _HALO_PX, y - metrics.ascent() - _HALO_PX)
         painter.drawImage(top_left, self._lines[key])

@@ -37,7 +37,7 @@ from napari_ctvqa.core.view_text import (
 )
 from napari_ctvqa.core.windows import width_level
 from napari_ctvqa.widgets.cross_hair import paint_cross, paint_frame
-from napari_ctvqa.widgets.picture_text import TEXT_PX, LineWriter, line_px, text_width
+from napari_ctvqa.widgets.picture_text import TEXT_PX, LineWriter, line_px, scaled_px, text_width
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -330,7 +330,7 @@ class PlaneCanvas(QWidget):
             if not text:
                 continue
             px = _LETTER_PX if len(text) == 1 else _TWO_LETTERS_PX
-            letter_wide, letter_high = text_width(text, px), float(px)
+            letter_wide, letter_high = text_width(text, px), scaled_px(px)
             left = margin + x * (wide - 2 * margin - letter_wide)
             base = margin + letter_high + y * (high - 2 * margin - letter_high)
             box = QRectF(left - 4, base - letter_high, letter_wide + 8, letter_high + 5)

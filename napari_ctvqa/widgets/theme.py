@@ -10,6 +10,7 @@ from qtpy.QtCore import QEvent, QObject, QTimer, Signal
 from qtpy.QtGui import QColor, QPalette
 
 from napari_ctvqa.core.records import Outcome
+from napari_ctvqa.widgets.picture_text import type_scale
 from napari_ctvqa.widgets.text import repolish
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Styling(QObject):
     def __init__(self, widget: QWidget) -> None:
         super().__init__(widget)
         self._widget = widget
-        self.theme = theme_of(widget.palette())
+        self.theme, self._scale = theme_of(widget.palette()), type_scale()
         # Setting a style sheet passes through the palettes without it: look when all is settled.
         self._settled = QTimer(self)
         self._settled.setSingleShot(True)
@@ -170,9 +171,9 @@ class Styling(QObject):
         return False
 
     def _follow(self) -> None:
-        theme = theme_of(self._widget.palette())
-        if theme != self.theme:
-            self.theme = theme
+        theme, scale = theme_of(self._widget.palette()), type_scale()
+        if (theme, scale) != (self.theme, self._scale):
+            self.theme, self._scale = theme, scale
             self._widget.setStyleSheet(_sheet(theme))
             self.changed.emit()
 
@@ -186,22 +187,23 @@ def set_look(widget: QWidget, look: str) -> None:
 
 def _sheet(theme: Theme) -> str:
     values = {field.name: getattr(theme, field.name) for field in fields(theme)}
+    values |= {"large_pt": round(11 * type_scale()), "small_pt": round(9 * type_scale())}
     return _RULES.format(**values)
 
 
 _RULES = """
 QLabel {{ background: transparent; }}
 QScrollArea, QScrollArea > QWidget > QWidget {{ background: transparent; border: 0px; }}
-*[ctvqa="title"] {{ font-weight: bold; font-size: 11pt; color: {text}; }}
+*[ctvqa="title"] {{ font-weight: bold; font-size: {large_pt}pt; color: {text}; }}
 *[ctvqa="heading"] {{ font-weight: bold; color: {text}; }}
 *[ctvqa="muted"] {{ color: {muted}; }}
-*[ctvqa="small"] {{ color: {muted}; font-size: 9pt; }}
-*[ctvqa="value"] {{ font-weight: bold; font-size: 11pt; color: {text}; }}
+*[ctvqa="small"] {{ color: {muted}; font-size: {small_pt}pt; }}
+*[ctvqa="value"] {{ font-weight: bold; font-size: {large_pt}pt; color: {text}; }}
 *[ctvqa="right"] {{ color: {right}; font-weight: bold; }}
 *[ctvqa="wrong"] {{ color: {wrong}; font-weight: bold; }}
 *[ctvqa="unread"] {{ color: {unread}; font-weight: bold; }}
 *[ctvqa="unscored"] {{ color: {unscored}; font-weight: bold; }}
-*[ctvqa="caveat"] {{ color: {unread}; font-size: 9pt; }}
+*[ctvqa="caveat"] {{ color: {unread}; font-size: {small_pt}pt; }}
 *[ctvqa="red"] {{ background: {red_ground}; color: {text}; border: 1px solid {wrong};
     border-radius: 4px; padding: 6px; }}
 *[ctvqa="amber"] {{ background: {amber_ground}; color: {text}; border: 1px solid {unread};

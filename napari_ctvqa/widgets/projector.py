@@ -1,0 +1,87 @@
+"""Projector: the window over the whole screen with large type, for a room; and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from napari.qt import get_stylesheet
+from napari.settings import get_settings
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import QWidget
+
+from napari_ctvqa.widgets.picture_text import set_type_scale, type_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import napari
+    from qtpy.QtWidgets import QMainWindow
+
+TYPE_SCALE = 1.6
+
+
+class Projector(QObject):
+    """Switches full screen and large type together; neither outlives the window.
+
+    napari's own setting of the type's size would be kept for the next session, and so would a
+    full screen at the end: the style sheet is made anew instead, and left before the window goes.
+
+    Parameters
+    ----------
+    window, viewer
+        What is shown in large.
+    redraw
+        Called once the type has its size, for what is written on pictures.
+    """
+
+    def __init__(
+        self, window: QMainWindow, viewer: napari.Viewer, redraw: Callable[[], None]
+    ) -> None:
+        super().__init__(window)
+        self.window, self.viewer, self._redraw = window, viewer, redraw
+        self._before = window.windowState()
+        viewer.events.theme.connect(self._theme_changed)
+        window.installEventFilter(self)
+
+    @property
+    def on(self) -> bool:
+        """Return whether the type is large."""
+        return type_scale() != 1.0
+
+    def toggle(self) -> None:
+        """Fill the screen in large type, or go back to the window as it was."""
+        if self.on:
+            self._write_in(1.0)
+            self.window.setWindowState(self._before)
+            return
+        self._before = self.window.windowState() & ~Qt.WindowState.WindowFullScreen
+        self._write_in(TYPE_SCALE)
+        self.window.setWindowState(self._before | Qt.WindowState.WindowFullScreen)
+
+    def close(self) -> None:
+        """Give other windows their type back."""
+        self.viewer.events.theme.disconnect(self._theme_changed)
+        if self.on:
+            set_type_scale(1.0)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Leave before napari remembers how the window was closed."""
+        if event.type() == QEvent.Type.Close and watched is self.window and self.on:
+            self.toggle()
+        return False
+
+    def _theme_changed(self) -> None:
+        if self.on:  # napari sets its own size with the colours, in no stated order
+            QTimer.singleShot(0, self._set_sheet)
+
+    def _write_in(self, scale: float) -> None:
+        set_type_scale(scale)
+        self._set_sheet()
+        self._redraw()
+        for widget in self.window.findChildren(QWidget):
+            widget.update()
+
+    def _set_sheet(self) -> None:
+        points = round(get_settings().appearance.font_size * type_scale())
+        sheet = get_stylesheet(self.viewer.theme, extra_variables={"font_size": f"{points}pt"})
+        self.window.setStyleSheet(sheet)
