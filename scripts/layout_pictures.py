@@ -3,7 +3,7 @@
     sh scripts/on_virtual_display.sh .venv/bin/python scripts/layout_pictures.py
 
 The demo is open, the window has the size of a laptop's screen. Pictures have a palette of 256
-colours (made by Pillow, which napari brings), as photographs of text and grey levels need no more.
+colours (made by Pillow, which napari brings), chosen so that small coloured parts keep their colour.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
     """Write all pictures and say which."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder (default: docs)")
-    out = parser.parse_args().out
+    out = parser.parse_args().out.absolute()
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as config:
         os.environ["NAPARI_CTVQA_CONFIG_DIR"] = config  # no layout of an earlier session
@@ -49,7 +49,9 @@ def _picture_all(out: Path) -> None:
     viewer.window.show()
     app.arrange()
     viewer.window.resize(*WINDOW_SIZE_PX)
-    app.coordinator.open(demo.ensure_demo(), question_id=demo.FIRST_QUESTION)
+    root = demo.ensure_demo()
+    os.chdir(root.parent)  # what is told of files names no folder of this machine
+    app.coordinator.open(Path(root.name), question_id=demo.FIRST_QUESTION)
     app.coordinator.focus.first_difference(demo.FIRST_MODEL)
     wait_until(lambda: not app.coordinator.busy)
     layouts: dict[str, Callable[[], None]] = {
@@ -57,7 +59,6 @@ def _picture_all(out: Path) -> None:
         "three": lambda: app.layouts.show(Layout.THREE),
         "four": lambda: app.layouts.show(Layout.FOUR),
         "pictures_alone": app.layouts.toggle_picture_alone,
-        "projector": lambda: (app.layouts.show(Layout.ONE), app.projector.toggle())[-1],
     }
     for theme in THEMES:
         viewer.theme = theme
@@ -68,7 +69,6 @@ def _picture_all(out: Path) -> None:
             viewer.screenshot(str(path), canvas_only=False, flash=False)
             _make_small(path)
             sys.stdout.write(f"{path}: {path.stat().st_size // 1024} KiB\n")
-        app.projector.toggle()
     viewer.close()
 
 
@@ -76,7 +76,9 @@ def _make_small(path: Path) -> None:
     from PIL import Image
 
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
     small.save(path, optimize=True)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QObject, QSize, Qt, QTimer
+from qtpy.QtCore import QObject, QRect, QSize, Qt, QTimer
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import (
     QApplication,
@@ -137,7 +137,9 @@ class App(QObject):
         self.planes = Planes(viewer, self.layers, self.canvas, self.window)
         self.layouts = Layouts(self.window, self.planes, self._docks, self._hide_stray_tab_bars)
         self.overlays = Overlays(viewer, self.layers, self.canvas, begun=False)
-        self.projector = Projector(self.window, viewer, self.overlays.refresh)
+        self.projector = Projector(
+            self.window, viewer, self.overlays.refresh, self.layouts.place_docks
+        )
         self.tools = ViewTools(viewer, self.layers, self.canvas, self.session)
         self.probe = ProbeStrip(viewer, self.layers, self.canvas)
         for plane in self.planes.beside:
@@ -262,27 +264,33 @@ class App(QObject):
         return {title: dock for title, dock in found.items() if dock is not None}
 
     def _hide_stray_tab_bars(self) -> None:
-        """Hide tab bars that lie beside none of their docks, have none, or part of another's.
+        """Hide tab bars that have the tabs of no docks as they lie now, and show those that do.
 
-        Arranged before it is shown, the window keeps one of each earlier layout and draws it over
-        whatever lies there.
+        Docks moved about leave a tab bar of each earlier layout, drawn over whatever lies there;
+        and Qt takes one of those again without showing it, which leaves docks out of reach.
         """
-        docks = {title: dock_of(panel) for title, panel in self.panels.items()}
         bars = [bar for bar in self.window.findChildren(QTabBar) if bar.parent() is self.window]
         told = {bar: {bar.tabText(n) for n in range(bar.count())} for bar in bars}
-        for bar, titles in told.items():
-            if not bar.isVisible():
-                continue
-            if any(titles < others for others in told.values()):  # no tab at all, too
+        places = self._tabbed_places()
+        for group, place in places:
+            mine = [bar for bar in bars if told[bar] == group and _below(bar, place)]
+            if mine and not any(bar.isVisible() for bar in mine):
+                mine[-1].show()
+        for bar in bars:
+            here = any(told[bar] == group and _below(bar, place) for group, place in places)
+            if bar.isVisible() and not here:
                 bar.hide()
-                continue
-            own = [docks[title] for title in titles if docks.get(title) is not None]
-            if own and all(dock is None or dock.isHidden() for dock in own):
-                bar.hide()
-                continue
-            shown = [d.geometry() for d in own if d is not None and not d.visibleRegion().isEmpty()]
-            if shown and not any(g.left() <= bar.x() <= g.right() for g in shown):
-                bar.hide()
+
+    def _tabbed_places(self) -> list[tuple[set[str], QRect]]:
+        """Return the titles of docks that share a place, and the place, for each in front."""
+        docks = [d for d in self.window.findChildren(QDockWidget) if not d.isFloating()]
+        places = []
+        for dock in docks:
+            together = [d for d in self.window.tabifiedDockWidgets(dock) if not d.isHidden()]
+            if together and not dock.isHidden() and not dock.visibleRegion().isEmpty():
+                titles = {d.windowTitle() for d in (dock, *together)}
+                places.append((titles, dock.geometry()))
+        return places
 
     def napari_docks(self) -> list[QDockWidget]:
         """Return napari's own layer list and layer controls."""
@@ -438,6 +446,10 @@ class App(QObject):
         self.overlays.close()
         self.planes.close()
         self.layers.close()
+
+
+def _below(bar: QTabBar, place: QRect) -> bool:
+    return bool(place.left() <= bar.x() <= place.right())
 
 
 class ViewBar(QToolBar):

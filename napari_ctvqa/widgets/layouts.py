@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QToolBar
 
 from napari_ctvqa.io.user_config import config_folder, store_object, stored_object
+from napari_ctvqa.widgets.picture_text import scaled_px
 from napari_ctvqa.widgets.planes_area import Layout
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 _SETTINGS = "view.json"
 _LEFT, _RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 LEFT_PX, RIGHT_PX = 400, 420
+_ALL_LEFT_PX = 450
+"""The names of all tabs to read in fit beside each other."""
 _LIST = "Questions"
 _READ = ("Question", "Evidence", "Structures", "Side by side", "Segment", "Measure")
 _ROOM_PX = {Layout.ONE: 520, Layout.THREE: 900, Layout.FOUR: 960}
@@ -112,14 +115,16 @@ class Layouts(QObject):
         docks = self._docks()
         if _LIST not in docks or any(title not in docks for title in _READ):
             return
-        least = LEFT_PX + RIGHT_PX + _ROOM_PX[self.planes.layout_now]
+        least = scaled_px(LEFT_PX + RIGHT_PX) + _ROOM_PX[self.planes.layout_now]
         to_left = self.window.width() < least
         if to_left is not self._read_left:
             self._read_left = to_left
             self._move(docks, to_left=to_left)
         sides = [docks[_LIST]] if to_left else [docks[_LIST], docks[_READ[0]]]
-        widths = [LEFT_PX] if to_left else [LEFT_PX, RIGHT_PX]
-        self.window.resizeDocks(sides, widths, Qt.Orientation.Horizontal)
+        widths = [_ALL_LEFT_PX] if to_left else [LEFT_PX, RIGHT_PX]
+        self.window.resizeDocks(
+            sides, [round(scaled_px(px)) for px in widths], Qt.Orientation.Horizontal
+        )
         QTimer.singleShot(0, self._tidy)
 
     def _move(self, docks: dict[str, QDockWidget], *, to_left: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from napari.qt import get_stylesheet
 from napari.settings import get_settings
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_ctvqa.widgets.picture_text import set_type_scale, type_scale
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from qtpy.QtWidgets import QMainWindow
 
 TYPE_SCALE = 1.6
+_SETTLE_MS = 200
+"""Until the window has the size that it asked the system for."""
 
 
 class Projector(QObject):
@@ -32,14 +34,21 @@ class Projector(QObject):
         What is shown in large.
     redraw
         Called once the type has its size, for what is written on pictures.
+    place_docks
+        Called once the window has its size.
     """
 
     def __init__(
-        self, window: QMainWindow, viewer: napari.Viewer, redraw: Callable[[], None]
+        self,
+        window: QMainWindow,
+        viewer: napari.Viewer,
+        redraw: Callable[[], None],
+        place_docks: Callable[[], None],
     ) -> None:
         super().__init__(window)
         self.window, self.viewer, self._redraw = window, viewer, redraw
-        self._before = window.windowState()
+        self._place_docks = place_docks
+        self._before, self._size_before = window.windowState(), window.size()
         viewer.events.theme.connect(self._theme_changed)
         window.installEventFilter(self)
 
@@ -53,10 +62,32 @@ class Projector(QObject):
         if self.on:
             self._write_in(1.0)
             self.window.setWindowState(self._before)
+            self._settle_soon()
+            QTimer.singleShot(3 * _SETTLE_MS, self._shrink)
             return
         self._before = self.window.windowState() & ~Qt.WindowState.WindowFullScreen
+        self._size_before = self.window.size()
         self._write_in(TYPE_SCALE)
         self.window.setWindowState(self._before | Qt.WindowState.WindowFullScreen)
+        self._settle_soon()
+
+    def _settle_soon(self) -> None:
+        for times in (1, 2):  # a panel behind others makes its own sheet once it is polished
+            QTimer.singleShot(times * _SETTLE_MS, self._settle)
+
+    def _settle(self) -> None:
+        """Let panels behind others have their new least sizes too, then give all their place."""
+        for widget in self.window.findChildren(QWidget):
+            widget.ensurePolished()
+            widget.updateGeometry()
+            if widget.layout() is not None:  # a hidden one does not tell those around it
+                widget.layout().invalidate()
+        self._place_docks()
+
+    def _shrink(self) -> None:
+        """Take back what the least sizes of large type had made the window grow by."""
+        if not self.on and self.window.windowState() == Qt.WindowState.WindowNoState:
+            self.window.resize(self._size_before)
 
     def close(self) -> None:
         """Give other windows their type back."""
@@ -84,4 +115,7 @@ class Projector(QObject):
     def _set_sheet(self) -> None:
         points = round(get_settings().appearance.font_size * type_scale())
         sheet = get_stylesheet(self.viewer.theme, extra_variables={"font_size": f"{points}pt"})
+        if self.on:  # what napari leaves to the system: tool bar, tables, fields
+            usual = QApplication.font().pointSizeF() * type_scale()
+            sheet = f"QWidget {{ font-size: {usual:.0f}pt; }}\n{sheet}"
         self.window.setStyleSheet(sheet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, QTimer, Signal
+from qtpy.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSize, Qt, QTimer, Signal
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -63,6 +63,12 @@ class QuestionTable(QTableView):
         columns.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._held.timeout.connect(self._tell_pending)
         self.selectionModel().currentRowChanged.connect(self._current_changed)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another size of type needs other rows."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 8)
 
     def sizeHint(self) -> QSize:
         """Return a low one: the panel gives what is left, so that its buttons stay in view."""

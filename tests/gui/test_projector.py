@@ -51,6 +51,7 @@ def test_f8_fills_the_screen_in_large_type_and_goes_back(app):
     assert get_settings().appearance.font_size == kept
     _press_f8(app)
     assert not app.window.isFullScreen()
+    wait_until(lambda: False, 1.0)
     assert app.window.size() == before
     assert _label_px(app) == usual_px
     assert text_font().pixelSize() == TEXT_PX
