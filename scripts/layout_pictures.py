@@ -3,7 +3,7 @@
     sh scripts/on_virtual_display.sh .venv/bin/python scripts/layout_pictures.py
 
 The demo is open, the window has the size of a laptop's screen. Pictures have a palette of 256
-colours (made by Pillow, which napari brings), chosen so that small coloured parts keep their colour.
+colours (made by Pillow, which napari brings), chosen so that small parts keep theirs.
 """
 
 from __future__ import annotations
