@@ -278,7 +278,7 @@ def about(choice: Choice) -> str:
     if facts.get("weights_gb"):
         parts.append(f"weights {facts['weights_gb']:g} GB")
     if facts.get("licence"):
-        parts.append(one_line(facts["licence"], 60))
+        parts.append(f"licence {one_line(facts['licence'], 60)}")
     if facts.get("gated"):
         parts.append("access must be asked for")
     if facts.get("hf_ids"):

@@ -176,7 +176,7 @@ def test_a_model_without_a_place_asks_for_one_and_says_where_pictures_go(show, m
     choose(panel, "big")
     text = shown_texts(panel)
     assert "Give the server's address first." in text
-    assert "weights 17.5 GB · Apache-2.0 · access must be asked for" in text
+    assert "weights 17.5 GB · licence Apache-2.0 · access must be asked for" in text
     assert not _button(panel, "Run").isEnabled()
     choose(panel, "big", Server="http://localhost:8000/v1")
     assert "on this machine" in shown_texts(panel)
