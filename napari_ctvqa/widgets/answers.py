@@ -307,7 +307,14 @@ def _no_text(prediction: Prediction) -> str:
 def _source(answer: Answer) -> str:
     source = run_line(answer.run, answer.assumed_format)
     seconds = answer.prediction.seconds
-    return f"{source} · {seconds:.1f} s" if seconds is not None else source
+    timed = f"{source} · {seconds:.1f} s" if seconds is not None else source
+    return "\n".join(filter(None, (timed, _note(answer.prediction))))
+
+
+def _note(prediction: Prediction) -> str:
+    """Return what a way to run noted of an answer; an agent's may hold what is still hidden."""
+    note = prediction.record.get("note")
+    return one_line(note, 400) if isinstance(note, str) and "usage" in prediction.record else ""
 
 
 class _ScoreColumn(QWidget):

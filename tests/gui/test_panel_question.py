@@ -167,6 +167,16 @@ def test_why_a_request_failed_is_told_with_its_numbers_but_no_agents_reason(show
     assert "The run failed here" in said
 
 
+@pytest.mark.parametrize("by_a_way", [True, False])
+def test_what_a_reader_must_know_of_a_model_s_answer_stands_below_it(show, by_a_way):
+    """Not so an agent's note: it may hold the number that is still hidden."""
+    record = {"note": "toy model, not valid on real CT; 'Yes.' is taken for A"}
+    record |= {"usage": {"requests": 1}} if by_a_way else {}
+    answered = Prediction(FIRST_ID, "toy", "A", Trace(), 9.1, record)
+    said = shown_texts(show(opened(runs={"toy": Run("toy", {FIRST_ID: answered})}, scores={})))
+    assert ("toy model, not valid on real CT; 'Yes.' is taken for A" in said) is by_a_way
+
+
 def test_an_agent_at_work_shows_how_far_it_is(show):
     turns = tuple(Turn(i, ToolCall("measure", {})) for i in range(2))
     live = Run("rules", {FIRST_ID: Prediction(FIRST_ID, "rules", "", Trace(turns))})
