@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from napari.qt import get_stylesheet
 from napari.settings import get_settings
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
-from qtpy.QtWidgets import QApplication, QWidget
+from qtpy.QtWidgets import QApplication, QDockWidget, QWidget
 
 from napari_ctvqa.widgets.picture_text import set_type_scale, type_scale
 
@@ -82,6 +82,8 @@ class Projector(QObject):
             widget.updateGeometry()
             if widget.layout() is not None:  # a hidden one does not tell those around it
                 widget.layout().invalidate()
+        for dock in self.window.findChildren(QDockWidget):
+            dock.setMinimumWidth(0)  # Qt lets it grow with what is in it, and never shrink
         self._place_docks()
 
     def _shrink(self) -> None:

@@ -41,7 +41,7 @@ def _label_px(app):
 def test_f8_fills_the_screen_in_large_type_and_goes_back(app):
     before, kept = app.window.size(), get_settings().appearance.font_size
     usual_px, marker = _label_px(app), app.viewer.canvas.overlays["ctvqa_left"]
-    marker_points = marker.font_size
+    marker_points, width = marker.font_size, app.canvas.width()
     _press_f8(app)
     assert app.window.isFullScreen()
     assert min(_label_px(app)) >= 1.4 * min(usual_px)
@@ -53,6 +53,7 @@ def test_f8_fills_the_screen_in_large_type_and_goes_back(app):
     assert not app.window.isFullScreen()
     wait_until(lambda: False, 1.0)
     assert app.window.size() == before
+    assert abs(app.canvas.width() - width) <= 2
     assert _label_px(app) == usual_px
     assert text_font().pixelSize() == TEXT_PX
     assert marker.font_size == marker_points
