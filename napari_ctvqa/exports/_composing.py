@@ -33,6 +33,8 @@ _BAR_SHARE = 0.25
 _NO_GLYPH = "\ue000"
 _INSTEAD = {"³": "3", "²": "2", "–": "-", "—": "-", "…": "...", "≈": "~", "≥": ">=", "≤": "<="}
 MAX_LEGEND = 10
+_MOST_LETTERS = 1000
+"""Of a line: a name may have any length, and each letter that is cut is measured."""
 DASHES = {"dashed": (6, 3), "dotted": (4, 2), "long dashes": (10, 7)}
 """Pixels from dash to dash, and those of the dash."""
 
@@ -231,7 +233,10 @@ def _legend(entries: tuple[LegendEntry, ...], area: tuple[int, int], text_px: fl
         shapes.append(Box(chip, fill=(*BLACK, 200)))
         shapes.append(Box(chip, fill, outline, max(text_px / 8, 1.5), look.outline, pattern))
         middle = y + 0.6 * text_px
-        shapes.append(Words(entry.text, 2.6 * text_px, middle, text_px, "lm"))
+        # short of the marker in the middle of the edge, which it must not hide
+        limit = area[0] / 2 - (2.6 + 2.0) * text_px
+        text = _cut(entry.text, limit, text_px)
+        shapes.append(Words(text, 2.6 * text_px, middle, text_px, "lm"))
     return shapes
 
 
@@ -254,11 +259,18 @@ def _wrapped(lines: tuple[str, ...], wide_px: float, text_px: float) -> list[str
             if row and font.getlength(longer) > wide_px:
                 out.append(row)
                 longer = word
-            while len(longer) > 1 and font.getlength(longer) > wide_px:
-                longer = f"{longer[:-2]}…"
-            row = longer
+            row = _cut(longer, wide_px, text_px)
         out.append(row)
     return [line for line in out if line]
+
+
+def _cut(text: str, wide_px: float, text_px: float) -> str:
+    """Return text that is no wider, its end cut off and marked where it was."""
+    font = _font(text_px)
+    text = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+    while len(text) > 1 and font.getlength(text) > wide_px:
+        text = f"{text[:-2]}…"
+    return text
 
 
 # --------------------------------------------------------------------------------------- Pillow

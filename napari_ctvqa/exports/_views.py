@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,8 @@ def view_of(
 ) -> View:
     """Return a view of a case with markers from its geometry, and without its names.
 
-    Words that come from the case's id or the names of its files are blanked in the caption.
+    Words that come from the case's id or the names of its files are blanked in the caption, and
+    in the legend: a structure has its name from a file, which may carry the case's.
     """
     trusted = case.report.side_trusted
     letters = plane_letters(scene.grid, axis, mirrored=mirrored) if trusted else NO_LETTERS
@@ -91,7 +92,7 @@ def view_of(
         index,
         letters,
         "" if trusted else _reason(case),
-        tuple(legend),
+        tuple(replace(entry, text=without(entry.text, private)) for entry in legend),
         tuple(without(line, private) for line in caption),
         mirrored,
         marked,

@@ -134,8 +134,13 @@ def _words(words: Words) -> str:
         f'<text x="{words.x:.2f}" y="{y:.2f}" font-family="sans-serif" '
         f'font-size="{words.size_px:.2f}" text-anchor="{_ENDS[words.anchor[0]]}" '
         f'fill="{_hex(words.colour)}" stroke="#000000" stroke-width="{words.size_px / 7:.2f}" '
-        f'stroke-linejoin="round" paint-order="stroke">{escape(words.text)}</text>'
+        f'stroke-linejoin="round" paint-order="stroke">{escape(_allowed(words.text))}</text>'
     )
+
+
+def _allowed(text: str) -> str:
+    """Return text without the letters that XML forbids (control characters of a file's name)."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _box(box: Box) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MARGIN_PX = 10
 _LETTER_ROOM_PX = 24
+_LETTER_WIDE_PX = 60
+"""What two letters in the middle of an edge take up, with their box."""
 _SCALE_BAR_PX = 56
 """What napari's scale bar takes up in the bottom right corner."""
 
@@ -78,18 +80,32 @@ class NotesView(QWidget):
         line = line_px()
         right = self.width() - _MARGIN_PX
         for row, text in enumerate(self.notes.top_left, start=1):
-            self._write(painter, text, _MARGIN_PX, _MARGIN_PX + line * row, half)
+            y = _MARGIN_PX + line * row
+            inset = self._inset(y)
+            self._write(painter, text, _MARGIN_PX + inset, y, half - inset)
         for row, text in enumerate(self.notes.top_right, start=1):
-            self._write(painter, text, right, _MARGIN_PX + line * row, half, from_right=True)
+            y = _MARGIN_PX + line * row
+            inset = self._inset(y)
+            self._write(painter, text, right - inset, y, half - inset, from_right=True)
         for row, text in enumerate(self.notes.bottom_right):
             y = self.height() - _SCALE_BAR_PX - line * row
-            self._write(painter, text, right, y, half, from_right=True)
+            inset = self._inset(y)
+            self._write(painter, text, right - inset, y, half - inset, from_right=True)
         self._paint_legend(painter, half)
         if self.notes.warning:
             top = _MARGIN_PX + 4 * line_px()
             self._paint_block(painter, self.notes.warning, top, QColor(255, 150, 120))
         if self.notes.message:
             self._paint_block(painter, self.notes.message, self.height() * 0.4, QColor("white"))
+
+    def _inset(self, base_y: float) -> float:
+        """Return how far a line moves in beside the letter of its edge, which it must not cover.
+
+        An L without its foot is an I.
+        """
+        middle, line = self.height() / 2, line_px()
+        beside = base_y - line < middle + _LETTER_ROOM_PX and base_y + 5 > middle - _LETTER_ROOM_PX
+        return _LETTER_WIDE_PX if beside else 0.0
 
     def _write(
         self,

@@ -272,8 +272,8 @@ class PlaneCanvas(QWidget):
             painter.drawPixmap(0, 0, self._picture)
             if self.cross_hair:
                 self._paint_cross(painter)
-            self._paint_letters(painter)
             self._paint_text(painter)
+            self._paint_letters(painter)  # over the text: an L without its foot is an I
         paint_frame(painter, QRectF(self.rect()), plane_colour(PLANES[self.axis]))
 
     def _drawn(self, ratio: float) -> QPixmap:

@@ -111,6 +111,7 @@ class ProbeStrip(QLabel):
         if kind in (QEvent.Type.MouseMove, QEvent.Type.MouseButtonPress):
             position = event.position()
             self._pointer_px = (position.x(), position.y())
+            self._elsewhere = None  # whether or not the other canvas was told that it left
             self.refresh()
         elif kind == QEvent.Type.Leave:
             self._pointer_px = None

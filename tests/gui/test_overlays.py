@@ -4,7 +4,8 @@ from itertools import product
 import numpy as np
 import pytest
 from panel_sessions import question
-from qtpy.QtWidgets import QApplication, QLabel
+from plane_checks import pixels
+from qtpy.QtWidgets import QApplication, QLabel, QWidget
 from view_cases import case_of, go_through, phantom_case, picture, stored
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
@@ -14,6 +15,7 @@ from napari_ctvqa.core.geometry import FileSpace, grid_of_file
 from napari_ctvqa.core.session import CaseState, MaskFocus, Session
 from napari_ctvqa.widgets.directions import edge_letters
 from napari_ctvqa.widgets.layers import CaseLayers
+from napari_ctvqa.widgets.notes_view import Notes, NotesView
 from napari_ctvqa.widgets.overlays import Overlays, canvas_of
 
 RED = GeometryReport((GeometryWarning("codes_zero", Level.RED, "Both codes are 0. Ask."),))
@@ -437,3 +439,19 @@ def test_closing_leaves_nothing_on_the_canvas(viewer, session, layers, canvas):
     assert not [name for name in viewer.canvas.overlays if name.startswith("ctvqa")]
     session.update(case=phantom_case(case_id="two"))
     layers.go_to(0, 2)
+
+
+def test_corner_text_leaves_the_letters_of_a_low_picture_free(qtbot):
+    """An L without its foot is an I."""
+    canvas = QWidget()
+    qtbot.addWidget(canvas)
+    canvas.resize(400, 150)
+    view = NotesView(canvas)
+    lines = tuple("WMWMWMWM" for _ in range(6))
+    bare = pixels(view)
+    view.show_notes(Notes(top_left=lines, top_right=lines, bottom_right=lines))
+    written = (pixels(view) != bare).any(axis=-1)
+    assert written[:, 70:330].any()
+    middle = written[75 - 20 : 75 + 20]
+    assert not middle[:, :50].any()
+    assert not middle[:, -50:].any()

@@ -89,6 +89,19 @@ def test_letters_are_painted_at_their_edges_and_not_where_sides_are_unknown(canv
     assert made.top_left()[-1] == "orientation not trusted"
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_no_text_covers_a_letter_where_the_picture_is_low(canvas, axis):
+    """An L without its foot is an I."""
+    made = canvas(axis, size=(300, 96))
+    made.cross_hair = False
+    written = pixels(made).min(axis=-1) > 220
+    made.top_left = made.bottom_right = tuple
+    alone = pixels(made).min(axis=-1) > 220
+    for side in (np.s_[34:62, 4:40], np.s_[34:62, -40:-4]):
+        assert alone[side].sum() > 20
+        assert written[side][alone[side]].all()
+
+
 def test_the_frame_and_the_lines_have_the_planes_colours(canvas):
     made = canvas(1)
     picture = pixels(made)

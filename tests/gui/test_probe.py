@@ -130,6 +130,17 @@ def test_strip_follows_the_picture_under_a_resting_pointer(viewer, session, laye
     assert "HU —" in probe.text()
 
 
+def test_the_pointer_over_the_picture_ends_what_another_canvas_told(
+    viewer, session, layers, probe, canvas
+):
+    session.update(case=phantom_case())
+    picture(viewer)
+    probe.show_index(1, np.array([2.0, 10.0, 3.0]))
+    assert "z 3 y 11 x 4" in probe.text()
+    point_at(canvas, *centre_of(viewer, layers, (5, 11, 18)))
+    assert "y 12 x 19" in probe.text()
+
+
 def test_strip_shows_dashes_outside_the_picture(viewer, session, layers, probe, canvas):
     dashes = "   ".join(probe_rows(dict.fromkeys(PROBE_FIELDS, "—"), 1))
     assert probe.text() == dashes

@@ -3,13 +3,14 @@
 import re
 from dataclasses import replace
 from itertools import product
+from xml.etree import ElementTree
 
 import numpy as np
 import phantoms
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
+from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level, Source
 from napari_ctvqa.core.chains import (
     AlignedStep,
     ChainComparison,
@@ -471,3 +472,29 @@ def test_a_folder_named_like_an_organ_hides_no_organ(read):
 def test_png_states_nothing_but_the_project(read):
     data = png_bytes(view(read()), FigureSize(*SIZE), Parts())
     assert data.count(b"tEXt") == 1 and b"Software\x00napari-ctvqa" in data
+
+
+# ------------------------------------------------------------------------------ names from files
+
+
+def words_of(view, parts=None):
+    return [shape.text for shape in composed(view, SIZE, parts or Parts()).shapes if text_of(shape)]
+
+
+def text_of(shape):
+    return getattr(shape, "text", "")
+
+
+def test_the_legend_holds_no_name_of_the_file_either(read):
+    entry = LegendEntry(f"{SECRET} liver", highlight_colour(), look_of(Source.REFERENCE))
+    named = view(read(), legend=[entry])
+    assert not any(SECRET in word for word in words_of(named))
+    assert SECRET.encode() not in svg_bytes(named, FigureSize(800, 600), Parts())
+
+
+def test_a_name_of_any_letters_and_length_leaves_a_figure_that_can_be_read(read):
+    text = 'a\x00\x1b<b>&"' + "x" * 10_000
+    entry = LegendEntry(text, highlight_colour(), look_of(Source.REFERENCE))
+    named = view(read(), legend=[entry], caption=[text])
+    ElementTree.fromstring(svg_bytes(named, FigureSize(*SIZE), Parts()))
+    assert letter_at(pixels_of(named, Parts(caption=False)), "bottom") == "P"
