@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QObject, QRect, QSize, Qt, QTimer
+from qtpy.QtCore import QEvent, QObject, QRect, QSize, Qt, QTimer
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 from qtpy.QtWidgets import (
     QApplication,
@@ -54,6 +54,7 @@ from napari_ctvqa.widgets.projector import Projector
 from napari_ctvqa.widgets.runs import THIS_QUESTION
 from napari_ctvqa.widgets.shortcuts import HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
+from napari_ctvqa.widgets.theme import readable, theme_of
 from napari_ctvqa.widgets.view_tools import ViewTools
 from napari_ctvqa.widgets.window_menu import PresetBox, WindowMenu
 
@@ -481,6 +482,13 @@ class ViewBar(QToolBar):
         app.session.case_changed.connect(self._show_light)
         self._show_light()
 
+    def changeEvent(self, event: QEvent) -> None:
+        """Keep the light readable when napari's theme changes."""
+        super().changeEvent(event)
+        kinds = (QEvent.Type.StyleChange, QEvent.Type.PaletteChange)
+        if event.type() in kinds and hasattr(self, "light"):
+            self._show_light()
+
     def _show_light(self) -> None:
         case = self._session.case
         if case is None:
@@ -488,12 +496,14 @@ class ViewBar(QToolBar):
             text = "case cannot be shown" if failed else self._session.case_message
             self.light.setText(text or "no case")
             self.light.setToolTip(tooltip(self._session.case_message))
+            self.light.setStyleSheet("")  # the former case's colour says nothing of this
             return
         level = case.report.level
         symbol = {Level.GREEN: "●", Level.AMBER: "▲", Level.RED: "■"}[level]
         colour = {Level.GREEN: "#3fb950", Level.AMBER: "#e3b341", Level.RED: "#ff7b72"}[level]
         self.light.setText(f"{symbol} geometry {level.value}")
-        self.light.setStyleSheet(f"color: {colour}; font-weight: 600;")
+        ground = theme_of(self.palette()).window
+        self.light.setStyleSheet(f"color: {readable(colour, ground)}; font-weight: 600;")
         reasons = "\n".join(f"{w.code}: {w.message}" for w in case.report.warnings)
         nothing = "Nothing suspicious was found in the headers and masks."
         self.light.setToolTip(tooltip(reasons or nothing))

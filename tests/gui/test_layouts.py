@@ -10,6 +10,7 @@ from napari_ctvqa.widgets.app import RESEARCH_ONLY, app_for
 from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
 from napari_ctvqa.widgets.planes_area import Layout
+from napari_ctvqa.widgets.theme import TEXT_CONTRAST, contrast, theme_of
 
 pytestmark = pytest.mark.slow
 
@@ -106,3 +107,26 @@ def test_what_the_program_is_for_is_never_cut_off(app):
         labels = [w for w in app.window.findChildren(QLabel) if w.text() == RESEARCH_ONLY]
         assert [inside(app, label) and label.isVisible() for label in labels] == [True]
         assert labels[0].visibleRegion().boundingRect().width() == labels[0].width()
+
+
+def test_the_geometry_light_is_readable_in_either_theme(app):
+    before = app.viewer.theme
+    light = app.toolbar.light
+    seen = {}
+    for theme in ("dark", "light"):
+        app.viewer.theme = theme
+        wait_until(lambda: False, 0.3)
+        window = theme_of(app.toolbar.palette()).window
+        ink = light.styleSheet().partition("color: ")[2].partition(";")[0]
+        assert contrast(ink, window) >= TEXT_CONTRAST
+        seen[theme] = window
+    app.viewer.theme = before
+    assert seen["dark"] != seen["light"]
+
+
+def test_the_light_has_no_colour_without_a_case(app):
+    case = app.session.case
+    app.session.update(case=None)
+    assert not app.toolbar.light.styleSheet()
+    app.session.update(case=case)
+    assert "color" in app.toolbar.light.styleSheet()
