@@ -60,6 +60,9 @@ NO_TASK = (
 ANY_ORGAN_S_SLICE = (
     "the toy model often names another organ's slice where more than one organ has a lesion"
 )
+COPIES_BADLY = (
+    "the toy model often copies a tool's number wrongly: the tool's result is what counts"
+)
 NO_KINDS = "the toy model knows lesions, not their kinds: it is asked whether there is any"
 
 
@@ -79,7 +82,7 @@ def toy_question(question: Question, *, with_tools: bool = False) -> ToyQuestion
     subtype = question.subtype.casefold()
     if with_tools:
         known = subtype in _CALLED_FOR
-        return ToyQuestion(question.text, () if known else (NO_TASK,))
+        return ToyQuestion(question.text, (COPIES_BADLY,) if known else (NO_TASK,))
     text = _BY_SUBTYPE.get(subtype, "")
     if subtype == _SLICE_ASKED and question.organ in _ADJECTIVES:
         asked = f"On which slice is the {_ADJECTIVES[question.organ]} lesion?"

@@ -8,6 +8,7 @@ from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.records import Option, Question, Reference
 from napari_ctvqa.models._toy_prompt import (
     ANY_ORGAN_S_SLICE,
+    COPIES_BADLY,
     FIELD_MM,
     IN_KIDNEYS,
     IN_LIVER,
@@ -77,7 +78,7 @@ def test_with_tools_the_question_keeps_its_words():
     text = "What is the volume of the liver in cm³?"
     known = toy_question(_question(text, "organ volume measurement", "liver"), with_tools=True)
     unknown = toy_question(_question(text, "fatty liver", "liver"), with_tools=True)
-    assert (known.text, known.notes) == (text, ())
+    assert (known.text, known.notes) == (text, (COPIES_BADLY,))
     assert (unknown.text, unknown.notes) == (text, (NO_TASK,))
 
 
