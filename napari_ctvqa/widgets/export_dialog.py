@@ -79,6 +79,7 @@ class ExportDialog(QDialog):
         self._nose_right = nose_right
         self._styling = Styling(self)
         self._job: Job | None = None
+        self._path = Path()
         self._what = QComboBox()
         self._size = QLineEdit("900x800")
         self._dpi = QDoubleSpinBox()
@@ -153,7 +154,8 @@ class ExportDialog(QDialog):
         self._job = job = Job(items)
         job.item.connect(self._progress)
         job.failed.connect(self._failed)
-        job.ended.connect(partial(self._ended, job, path))
+        self._path = path
+        job.ended.connect(self._ended)  # bound: let go of when the window goes first
         job.start()
 
     def _items(self, path: Path) -> Generator[Progress, None, None]:
@@ -213,10 +215,10 @@ class ExportDialog(QDialog):
         reason = error.strerror if isinstance(error, OSError) else str(error)
         self._tell("red", reason or type(error).__name__)
 
-    def _ended(self, job: Job, path: Path) -> None:
-        if self._job is not job:
+    def _ended(self) -> None:
+        if self._job is None or self.sender() is not self._job:
             return  # stopped, or the dialog is closed
-        self._tell("muted", f"Saved {path.name}.")
+        self._tell("muted", f"Saved {self._path.name}.")
         self._at_rest()
 
     def _at_rest(self) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtWidgets import QApplication, QWidget
 from view_cases import phantom_case
 
 from napari_ctvqa.core.chains import (
@@ -188,6 +189,21 @@ def test_the_view_is_saved_as_a_figure(tmp_path, session, layers, player, dialog
     svg = (tmp_path / "a.svg").read_text("utf-8")
     assert ">L<" in svg and ">cube<" in svg and "First difference" in svg
     assert "QZ-SECRET" not in svg
+
+
+def test_a_film_goes_on_when_the_window_closes_and_tells_nobody(
+    tmp_path, session, layers, player, qtbot
+):
+    window = QWidget()
+    dialog = ExportDialog(session, layers, player, lambda: False, window)
+    dialog._what.setCurrentIndex(1)
+    dialog.save(tmp_path / "film")
+    job = dialog._job
+    window.deleteLater()
+    del dialog
+    QApplication.sendPostedEvents(window, QEvent.Type.DeferredDelete)
+    qtbot.waitUntil(lambda: not job.running)  # an error in a slot would fail the test
+    assert len(list((tmp_path / "film").iterdir())) == 3
 
 
 def test_the_film_is_saved_with_its_steps(tmp_path, player, dialog, qtbot):
