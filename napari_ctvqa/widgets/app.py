@@ -24,7 +24,6 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.session import CaseState, Session
-from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.widgets.compare_view import CompareView
 from napari_ctvqa.widgets.coordinator import Coordinator
 from napari_ctvqa.widgets.docks import dock_of
@@ -51,7 +50,6 @@ from napari_ctvqa.widgets.player import Player, PlayerBar
 from napari_ctvqa.widgets.probe import ProbeStrip
 from napari_ctvqa.widgets.problems import ProblemBanner
 from napari_ctvqa.widgets.projector import Projector
-from napari_ctvqa.widgets.runs import THIS_QUESTION
 from napari_ctvqa.widgets.shortcuts import HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
 from napari_ctvqa.widgets.theme import readable, theme_of
@@ -343,7 +341,7 @@ class App(QObject):
             "previous_mask_slice": partial(wishes.mask_slice.emit, -1),
             "back": wishes.back.emit,
             "reveal": wishes.reveal.emit,
-            "run_question": partial(wishes.run.emit, Wanted("rules"), THIS_QUESTION),
+            "run_question": self._ask_chosen,
             "reset_demo": wishes.open_demo.emit,
             "cancel_run": wishes.cancel_run.emit,
             "search": self._search,
@@ -356,6 +354,13 @@ class App(QObject):
             "compare": self.toggle_compare,
             "help": self.show_help,
         }
+
+    def _ask_chosen(self) -> None:
+        """Ask what Run has chosen; where that cannot be, the Run dock comes up and says why."""
+        if not self.panels["Run"].ask():
+            dock = dock_of(self.panels["Run"])
+            if dock is not None:
+                dock.raise_()
 
     def _step_slice(self, step: int) -> None:
         axis = PLANES.index(self.layers.plane)

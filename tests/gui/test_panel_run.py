@@ -222,6 +222,24 @@ def test_a_place_that_was_used_before_is_listed_with_its_host(show):
     assert "Pictures go to localhost" in shown_texts(panel)
 
 
+def test_the_key_asks_what_is_chosen_about_this_question(show):
+    session = opened(rows=np.arange(37))
+    heard = heard_from(session.wishes.run)
+    panel = show(session)
+    assert panel.ask()
+    choose(panel, "toy")
+    _scope(panel, "All that").click()
+    assert panel.ask()
+    assert [(wanted.model, scope) for wanted, scope in heard] == [
+        ("rules", "question"),
+        ("toy", "question"),
+    ]
+    choose(panel, "big")
+    assert not panel.ask()
+    assert len(heard) == 2
+    assert "Give the server's address first." in shown_texts(panel)
+
+
 def _idle(panel):
     return next(b for b in panel.findChildren(QSpinBox) if b.accessibleName() == "Unload after")
 

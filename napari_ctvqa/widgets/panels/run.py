@@ -151,6 +151,15 @@ class RunPanel(QWidget):
     def _choose_format(self) -> None:
         self._session.wishes.answer_format.emit(self._format.currentData())
 
+    def ask(self) -> bool:
+        """Ask the chosen model this question; False where that cannot be, the dock says why."""
+        self._question.setChecked(True)
+        self._show_scope()
+        able = self._start.isEnabled()
+        if able:
+            self._run()
+        return able
+
     def _run(self) -> None:
         wanted = self._model.wanted
         if wanted is not None:
