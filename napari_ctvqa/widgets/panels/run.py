@@ -155,7 +155,7 @@ class RunPanel(QWidget):
         """Ask the chosen model this question; False where that cannot be, the dock says why."""
         self._question.setChecked(True)
         self._show_scope()
-        able = self._start.isEnabled()
+        able = bool(self._start.isEnabled())
         if able:
             self._run()
         return able
