@@ -29,6 +29,7 @@ def pictured(qapp, tmp_path_factory):
     app.coordinator.focus.first_difference(demo.FIRST_MODEL)
     assert wait_until(lambda: not app.coordinator.busy)
     wait_until(lambda: False, 0.5)
+    app.planes.toggle_cross_hair()  # its two colours are no masks
     path = tmp_path_factory.mktemp("demo") / "demo.png"
     viewer.screenshot(str(path), canvas_only=False, flash=False)
     picture = iio.imread(path)[..., :3]
@@ -41,6 +42,7 @@ def pictured(qapp, tmp_path_factory):
     places = {name: _place(widget, app.window, per_px) for name, widget in parts.items()}
     app.session.wishes.toggle_overlays.emit()
     bare = viewer.screenshot(canvas_only=False, flash=False)[..., :3]
+    app.planes.toggle_cross_hair()  # which is remembered
     app.close()
     viewer.close()
     return picture, places, bare
