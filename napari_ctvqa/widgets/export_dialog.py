@@ -25,7 +25,6 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.film_steps import film_steps
-from napari_ctvqa.core.names import label
 from napari_ctvqa.core.view_text import PLANES
 from napari_ctvqa.exports._composing import MAX_LEGEND
 from napari_ctvqa.exports._views import LegendEntry, Parts, View, view_of
@@ -189,10 +188,7 @@ class ExportDialog(QDialog):
             raise CtvqaError("The CT is hidden.", hint="Show its layer first.")
         axis = PLANES.index(layers.plane)
         step = self._player.step
-        legend = [
-            LegendEntry(label(d.structure), d.colour, d.look)
-            for d in layers.drawn_here()[:MAX_LEGEND]
-        ]
+        legend = [LegendEntry(d.words, d.colour, d.look) for d in layers.drawn_here()[:MAX_LEGEND]]
         return view_of(
             case,
             scene,

@@ -20,6 +20,7 @@ from napari_ctvqa.core.colours import (
 )
 from napari_ctvqa.core.error_maps import LOOK as ERROR_LOOK
 from napari_ctvqa.core.label_styles import StyledLabels
+from napari_ctvqa.core.names import label
 from napari_ctvqa.core.overlay_state import Drawing, drawn_look
 from napari_ctvqa.core.plane_pictures import Slab
 from napari_ctvqa.core.regions import same_grid, shared_voxels
@@ -75,6 +76,13 @@ class Drawn:
     focused: bool = False
     first: bool = False
     """Stands first in the legend, whatever is asked about."""
+    source: Source = Source.REFERENCE
+
+    @property
+    def words(self) -> str:
+        """Return its name for a legend, with whose mask it is where it is not the reference's."""
+        whose = "" if self.source is Source.REFERENCE else f" ({self.source})"
+        return f"{label(self.structure)}{whose}"
 
 
 class CaseLayers:
@@ -406,8 +414,9 @@ class CaseLayers:
         for name in (*_GROUPS, *_EXTRA):
             data = self.stack.drawn(name)
             if data is not None:
+                source = Source(name) if name in _EXTRA else Source.REFERENCE
                 found += [
-                    Drawn(*data.table[value], voxels, data.look)
+                    Drawn(*data.table[value], voxels, data.look, source=source)
                     for value, voxels in self._voxels(data).items()
                     if voxels and value in data.table
                 ]
@@ -424,10 +433,13 @@ class CaseLayers:
         if self.focused is None or data is None:
             return found
         name, colour = data.table[1]
-        here = Drawn(name, colour, int(self._counts(data)[1:].sum()), data.look, focused=True)
+        voxels, source = int(self._counts(data)[1:].sum()), self.focused.source
+        source = source if source in _EXTRA else Source.REFERENCE
+        here = Drawn(name, colour, voxels, data.look, focused=True, source=source)
         focus = self.session.focus
         told = {name, *(focus.members if focus is not None else ())}
-        return [here, *(drawn for drawn in found if drawn.structure not in told)]
+        # Another source's mask of the same structure is still drawn beside it.
+        return [here, *(d for d in found if d.structure not in told or d.source is not source)]
 
     def _voxels(self, data: StyledLabels) -> dict[int, int]:
         """Return the voxels of each value, those that lie below others too."""

@@ -15,7 +15,6 @@ from qtpy.QtCore import QObject, QTimer
 from qtpy.QtOpenGLWidgets import QOpenGLWidget
 
 from napari_ctvqa.core.cases import Level
-from napari_ctvqa.core.names import label
 from napari_ctvqa.core.plane_pictures import NO_LETTERS, EdgeLetters
 from napari_ctvqa.core.view_text import (
     PLANES,
@@ -197,9 +196,7 @@ class Overlays(QObject):
     def _update_legend(self) -> None:
         self._legend_timer.stop()
         drawn = asked_first(self.layers.drawn_here(), self._asked())
-        rows = tuple(
-            LegendRow(label(d.structure), d.colour, d.look, d.focused) for d in drawn[:_LEGEND_ROWS]
-        )
+        rows = tuple(LegendRow(d.words, d.colour, d.look, d.focused) for d in drawn[:_LEGEND_ROWS])
         self._legend = (rows, len(drawn) - len(rows))
         self._show_notes()
 

@@ -567,6 +567,26 @@ def test_each_source_has_a_layer_and_a_look_of_its_own(viewer, session, layers):
         layers.show_masks(Source.REFERENCE, [tool])
 
 
+def test_a_legend_names_both_masks_of_a_structure_and_whose_the_second_is(viewer, session, layers):
+    session.update(case=phantom_case())
+    own = session.case.masks["ball"]
+    tool = mask_of("ball", whole(own), session.case.volume.grid, source=Source.TOOL)
+    go_through(layers, own)
+    layers.show_masks(Source.TOOL, [tool])
+    for focused, other in (
+        (None, ["ball", "ball (tool)"]),
+        (own, ["ball (tool)"]),
+        (tool, ["ball"]),
+    ):
+        layers.highlight(focused)
+        rows = layers.drawn_here()
+        balls = [d.words for d in rows if d.structure == "ball" and not d.focused]
+        assert sorted(balls) == other
+        assert [d.words for d in rows if d.focused] == (
+            [] if focused is None else ["ball (tool)" if focused is tool else "ball"]
+        )
+
+
 def test_fitted_picture_stays_fitted_when_the_window_grows(viewer, session, layers, qtbot):
     session.update(case=phantom_case())
     layers.fit()
