@@ -58,16 +58,6 @@ class GeometryError(CtvqaError):
     code = "geometry"
 
 
-class NoMaskError(CtvqaError):
-    """A structure for which this case has no mask file; absent is unknown, never none."""
-
-    code = "no_mask"
-
-    def __init__(self, target: str, *, hint: str = "") -> None:
-        super().__init__(f"no mask for {target}", hint=hint)
-        self.target = target
-
-
 class AmbiguousError(CtvqaError):
     """Several things fit; the message lists them."""
 

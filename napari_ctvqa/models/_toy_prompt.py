@@ -95,15 +95,7 @@ def toy_question(question: Question, *, with_tools: bool = False) -> ToyQuestion
     return ToyQuestion(question.text, () if known else (NO_TASK,))
 
 
-_SLICE = re.compile(r"\s*SLICE (\d{1,3})\.?\s*\Z")
 _SAID = ("Yes.", "No.", "Left.", "Right.", "Liver.", "Left kidney.", "Right kidney.", "Spleen.")
-
-
-def slice_said(text: str, slices: Sequence[int]) -> int | None:
-    """Return which of the slices sent is meant by ``SLICE i``; None where no such is named."""
-    found = _SLICE.match(text)
-    number = int(found.group(1)) if found else 0
-    return slices[number - 1] if 1 <= number <= len(slices) else None
 
 
 def toy_meanings(question: Question, slices: Sequence[int], *, choice: bool) -> dict[str, str]:

@@ -19,7 +19,6 @@ from napari_ctvqa.models._toy_prompt import (
     NO_TASK,
     SIZE_PX,
     WINDOW_HU,
-    slice_said,
     toy_meanings,
     toy_question,
 )
@@ -80,15 +79,6 @@ def test_with_tools_the_question_keeps_its_words():
     unknown = toy_question(_question(text, "fatty liver", "liver"), with_tools=True)
     assert (known.text, known.notes) == (text, (COPIES_BADLY,))
     assert (unknown.text, unknown.notes) == (text, (NO_TASK,))
-
-
-@pytest.mark.parametrize(
-    ("text", "slice_"),
-    [("SLICE 1", 9), ("SLICE 3", 30), (" SLICE 2. ", 17), ("SLICE 4", None), ("SLICE 0", None),
-     ("There is no lesion.", None), ("SLICE 1 and SLICE 2", None), ("SLICE -1", None)],
-)  # fmt: skip
-def test_a_label_is_the_slice_that_was_sent_with_it(text, slice_):
-    assert slice_said(text, (9, 17, 30)) == slice_
 
 
 @pytest.mark.parametrize(
