@@ -5,7 +5,9 @@ import os
 
 import pytest
 from qtpy.QtCore import QEvent
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QLabel
+
+from napari_ctvqa.core.session import Session
 
 os.environ.setdefault("NAPARI_ASYNC", "0")
 
@@ -86,3 +88,29 @@ def viewer(_modules_viewer):
     viewer.layers.clear()
     viewer.dims.order = tuple(range(viewer.dims.ndim))
     QApplication.processEvents()
+
+
+@pytest.fixture
+def canvas(viewer):
+    """The widget that napari draws its picture on."""
+    from napari_ctvqa.widgets.overlays import canvas_of
+
+    dock = viewer.window.add_dock_widget(QLabel("dock"), area="bottom")
+    window = dock.window()
+    viewer.window.remove_dock_widget(dock)
+    return canvas_of(window)
+
+
+@pytest.fixture
+def session():
+    return Session()
+
+
+@pytest.fixture
+def layers(viewer, session):
+    """The session's case in the viewer."""
+    from napari_ctvqa.widgets.layers import CaseLayers
+
+    made = CaseLayers(viewer, session)
+    yield made
+    made.close()

@@ -26,23 +26,11 @@ from view_cases import (
 from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.chains import EvidenceStep, StepKind
 from napari_ctvqa.core.colours import highlight_pixels
-from napari_ctvqa.core.session import MaskFocus, Session
+from napari_ctvqa.core.session import MaskFocus
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.layers import CaseLayers
 
 PLANES = ("axial", "coronal", "sagittal")
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 def settled_size(viewer):

@@ -12,9 +12,7 @@ from qtpy.QtWidgets import QApplication, QLabel, QLineEdit
 from view_cases import SPACING_MM_RAS, phantom_case, picture
 
 from napari_ctvqa.core.drawings import Kind, in_plane
-from napari_ctvqa.core.session import Session
 from napari_ctvqa.io.measure_store import MeasureStore
-from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.plane_canvas import PlaneCanvas
 from napari_ctvqa.widgets.shortcuts import Shortcuts
@@ -36,18 +34,6 @@ def window(viewer):
 @pytest.fixture
 def canvas(window):
     return canvas_of(window)
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -5,18 +5,17 @@ import numpy as np
 import pytest
 from panel_sessions import question
 from plane_checks import pixels
-from qtpy.QtWidgets import QApplication, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QWidget
 from view_cases import case_of, go_through, phantom_case, picture, stored
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.geometry import FileSpace, grid_of_file
-from napari_ctvqa.core.session import CaseState, MaskFocus, Session
+from napari_ctvqa.core.session import CaseState, MaskFocus
 from napari_ctvqa.widgets.directions import edge_letters
-from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.notes_view import Notes, NotesView
-from napari_ctvqa.widgets.overlays import Overlays, canvas_of
+from napari_ctvqa.widgets.overlays import Overlays
 
 RED = GeometryReport((GeometryWarning("codes_zero", Level.RED, "Both codes are 0. Ask."),))
 AMBER = GeometryReport((GeometryWarning("oblique", Level.AMBER, "The scan is oblique."),))
@@ -25,26 +24,6 @@ HANGING = {
     "coronal": ("R", "L", "S", "I"),
     "sagittal": ("A", "P", "S", "I"),
 }
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def canvas(viewer):
-    dock = viewer.window.add_dock_widget(QLabel("dock"), area="bottom")
-    window = dock.window()
-    viewer.window.remove_dock_widget(dock)
-    return canvas_of(window)
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -12,25 +12,12 @@ from napari_ctvqa.core.cases import LabelMap, Source
 from napari_ctvqa.core.colours import case_colours, highlight_pixels
 from napari_ctvqa.core.error_maps import COLOURS
 from napari_ctvqa.core.overlay_state import Drawing
-from napari_ctvqa.core.session import CaseState, Session
+from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
-from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.panels.structures import StructuresPanel
 from napari_ctvqa.widgets.structure_model import HIDDEN, NAME, SOURCE, VOLUME
 from napari_ctvqa.widgets.structures import Structures
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -19,27 +19,13 @@ from view_cases import (
 
 from napari_ctvqa.core.cases import GeometryReport, GeometryWarning, Level, Source
 from napari_ctvqa.core.plane_pictures import plane_picture, row_and_column_axis
-from napari_ctvqa.core.session import Session
 from napari_ctvqa.io.user_config import stored_object
 from napari_ctvqa.widgets.directions import edge_letters
-from napari_ctvqa.widgets.layers import CaseLayers
 from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.planes import Planes
 from napari_ctvqa.widgets.planes_area import Layout
 
 PLANES = ("axial", "coronal", "sagittal")
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 def at_voxel_centres(viewer, layers, axis):

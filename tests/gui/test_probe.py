@@ -2,35 +2,12 @@ import numpy as np
 import pytest
 from qtpy.QtCore import QEvent, QPoint, QPointF, Qt
 from qtpy.QtGui import QMouseEvent
-from qtpy.QtWidgets import QApplication, QLabel
+from qtpy.QtWidgets import QApplication
 from view_cases import phantom_case, picture
 
-from napari_ctvqa.core.session import Session
 from napari_ctvqa.core.view_text import PROBE_FIELDS
 from napari_ctvqa.widgets.directions import canvas_to_world
-from napari_ctvqa.widgets.layers import CaseLayers
-from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.probe import ProbeStrip, probe_rows
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def canvas(viewer):
-    dock = viewer.window.add_dock_widget(QLabel("dock"), area="bottom")
-    window = dock.window()
-    viewer.window.remove_dock_widget(dock)
-    return canvas_of(window)
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 @pytest.fixture

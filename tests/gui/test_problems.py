@@ -7,13 +7,7 @@ from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtWidgets import QApplication, QPushButton
 
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
-from napari_ctvqa.core.session import Session
 from napari_ctvqa.widgets.problems import KEPT, ProblemBanner, as_problem, report
-
-
-@pytest.fixture
-def session():
-    return Session()
 
 
 @pytest.fixture

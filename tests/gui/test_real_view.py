@@ -8,10 +8,9 @@ from view_cases import go_through, iou, on_canvas, picture, whole
 from napari_ctvqa.core.colours import highlight_pixels
 from napari_ctvqa.core.names import table
 from napari_ctvqa.core.regions import focus_slice
-from napari_ctvqa.core.session import MaskFocus, Session
+from napari_ctvqa.core.session import MaskFocus
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
-from napari_ctvqa.widgets.layers import CaseLayers
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -25,18 +24,6 @@ def cases(real_data):
         name: read_case(find_case(real_data / name), label_maps=True)
         for name in ("ts_example", "sts_018")
     }
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 def middle_of_body(viewer, layers):

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from pointer import LEFT, RIGHT, drag, move, press, release
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDialogButtonBox, QLabel
+from qtpy.QtWidgets import QDialogButtonBox
 from view_cases import phantom_case, picture
 
-from napari_ctvqa.core.session import WINDOW_REGION, Session
+from napari_ctvqa.core.session import WINDOW_REGION
 from napari_ctvqa.core.windows import Preset, preset_table, shipped_presets
 from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.widgets.layers import CaseLayers
-from napari_ctvqa.widgets.overlays import canvas_of
 from napari_ctvqa.widgets.preset_editor import PresetEditor
 from napari_ctvqa.widgets.shortcuts import Shortcuts
 from napari_ctvqa.widgets.surface import NapariSurface
@@ -21,26 +20,6 @@ from napari_ctvqa.widgets.view_tools import ViewTools
 from napari_ctvqa.widgets.window_menu import PresetBox
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
-
-
-@pytest.fixture
-def canvas(viewer):
-    dock = viewer.window.add_dock_widget(QLabel("dock"), area="bottom")
-    window = dock.window()
-    viewer.window.remove_dock_widget(dock)
-    return canvas_of(window)
-
-
-@pytest.fixture
-def session():
-    return Session()
-
-
-@pytest.fixture
-def layers(viewer, session):
-    made = CaseLayers(viewer, session)
-    yield made
-    made.close()
 
 
 @pytest.fixture
