@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _SHOWN_EVERY_S = 0.2
 _WORDS = 200
 """Characters of the words that are shown."""
-_OWN_KEYS = ("whole_text", "thinking", "partial_text", "failure", "usage")
+_OWN_KEYS = ("whole_text", "thinking", "partial_text", "failure", "usage", "confidence")
 """What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
 
 _HOPELESS = frozenset(
