@@ -110,11 +110,11 @@ class Panel:
 def without_jury(prediction: Prediction, published: int | None) -> Score:
     """Return a score by the published votes alone; the text itself is not judged here."""
     text = "" if prediction.failed else clean(prediction.raw_text)
-    ours = Outcome.UNSCORED if text else Outcome.UNREAD
+    ours, how = (Outcome.UNSCORED, "") if text else (Outcome.UNREAD, "no text")
     if published is None:
-        return Score(ours, text, ours, text, failed=prediction.failed)
+        return Score(ours, text, ours, text, failed=prediction.failed, how=how)
     votes = f"{_votes(published)}, as published"
-    return Score(_outcome(published), votes, ours, text, failed=prediction.failed)
+    return Score(_outcome(published), votes, ours, text, failed=prediction.failed, how=how)
 
 
 def published_votes(run: Run) -> dict[str, int]:

@@ -146,6 +146,7 @@ class Table:
             ours_reading.value,
             readings_differ=differ,
             failed=prediction.failed,
+            how=ours_reading.how,
         )
 
     def scores(

@@ -137,7 +137,9 @@ class DeepTumorVQA:
         value = judged.credit if not choice and question.answer_type is AnswerType.NUMERIC else None
         # Two wordings of one phrase are no disagreement; two letters or numbers are.
         differ = not _is_phrase(question, choice) and judged.read != reading.value
-        return Score(judged.outcome, judged.read, outcome, reading.value, value, differ, failed)
+        return Score(
+            judged.outcome, judged.read, outcome, reading.value, value, differ, failed, reading.how
+        )
 
     def scores(
         self,

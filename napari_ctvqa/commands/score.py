@@ -6,24 +6,16 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.cli import one_line, speaks_utf8, write_out
-from napari_ctvqa.commands._questions import (
-    add_path_arguments,
-    open_questions,
-    report_problems,
-    warn,
-)
-from napari_ctvqa.core.errors import InputFileError, UsageError
-from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.commands._questions import open_questions, report_problems, warn
+from napari_ctvqa.commands._scoring import add_results_arguments, read_run
 
 if TYPE_CHECKING:
     import argparse
 
-    from napari_ctvqa.core.ports import Benchmark
-    from napari_ctvqa.core.records import Run
+    from napari_ctvqa.core.records import AnswerFormat, Run
 
 _SHOWN_IDS = 10
 _ROUNDING = 5e-5 + 1e-9
@@ -37,17 +29,7 @@ class ScoreCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
-        add_path_arguments(parser)
-        parser.add_argument("results", type=Path, metavar="RESULTS", help="result file")
-        parser.add_argument(
-            "--format", choices=[f.value for f in AnswerFormat],
-            help="how the answers were asked for, where a result file does not say; not for "
-            "CT-SpatialVQA, which has one way to ask",
-        )  # fmt: skip
-        parser.add_argument(
-            "--judges", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
-            help="judge files (CT-SpatialVQA; default: those found beside the predictions)",
-        )  # fmt: skip
+        add_results_arguments(parser)
         parser.add_argument("--json", action="store_true", help="write JSON")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -55,14 +37,7 @@ class ScoreCommand:
         opened, questions = open_questions(args)
         benchmark = opened.benchmark
         assert benchmark is not None
-        run = opened.read_results(args.results)
-        if not any(key in questions.row_of for key in run.predictions):
-            raise InputFileError(
-                args.results,
-                f"has no answer to a question of {args.path}.",
-                hint="Give the results that belong to these questions.",
-            )
-        answer_format = _format(args.format, benchmark, run, args.results)
+        run, answer_format = read_run(args, opened, questions)
         metrics = benchmark.metrics(questions, run, answer_format, judges=args.judges)
         warn((*run.notes, *_unlike_recorded(run, metrics, answer_format)))
         if args.json:
@@ -73,26 +48,6 @@ class ScoreCommand:
             for line in text_lines(metrics):
                 sys.stdout.write(line + "\n")
         return report_problems(questions)
-
-
-def _format(asked: str | None, benchmark: Benchmark, run: Run, path: Path) -> AnswerFormat:
-    """Return the format to score as: the one asked for, the benchmark's only one, the file's own.
-
-    Raises
-    ------
-    UsageError
-        Where nothing says it.
-    """
-    if asked is not None:
-        return AnswerFormat(asked)
-    only: AnswerFormat | None = getattr(benchmark, "only_format", None)
-    found = only or run.answer_format
-    if found is None:
-        raise UsageError(
-            f"{path} does not say whether its answers are multiple choice or free form.",
-            hint="Add --format mc or --format freeform.",
-        )
-    return found
 
 
 def _unlike_recorded(

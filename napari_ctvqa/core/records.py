@@ -176,6 +176,8 @@ class Score:
     """The official scorer read another letter, number or word, also where both are wrong."""
     failed: bool = False
     """The run failed: there is no answer, whatever the official scorer reads from the error."""
+    how: str = ""
+    """How our reading was got, or why there is none (``Reading.how``)."""
 
     @property
     def shown(self) -> Outcome:

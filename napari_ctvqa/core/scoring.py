@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 RIGHT_WITHIN = 0.10
 """A measured value counts as right within 10 % of the reference; a count must be equal."""
 
+TEXT_SCORES = ("Official scorer", "As a person reads it")
+"""Titles of the two scores, where a benchmark names no others in ``score_titles``."""
+
 _LONGEST_QUESTION = 50_000
 _MARKS = (r"\b([A-Z])\s?:", r"\(([A-Z])\)", r"\b([A-Z])\)", r"\b([A-Z])\.(?=\s)")
 
@@ -142,3 +145,14 @@ def failures(scores: Mapping[str, Score]) -> dict[str, int]:
 def disagreeing(scores: Mapping[str, Score], order: Sequence[str]) -> list[str]:
     """Return the ids, in the given order, whose official and own reading differ."""
     return [key for key in order if key in scores and scores[key].disagrees]
+
+
+def score_titles(benchmark: object) -> tuple[str, str]:
+    """Return what the two scores of a benchmark are called, official first."""
+    titles = getattr(benchmark, "score_titles", TEXT_SCORES)
+    return (titles[0], titles[1])
+
+
+def score_note(benchmark: object) -> str:
+    """Return what sets the two scores of a benchmark apart, empty for two readings of a text."""
+    return str(getattr(benchmark, "score_note", ""))

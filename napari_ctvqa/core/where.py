@@ -9,6 +9,9 @@ term negates it, plain words search id and text; all terms must hold. Case does 
 * ``outcome:right|wrong|unread|unscored`` is the official outcome of any model shown (or named);
   ``outcome:disagrees`` selects answers that the official scorer and a careful reader read
   differently.
+* ``official:`` and ``read:`` take the same outcomes apart, as an audit counts them: what the
+  official scorer gives (to a failed answer, too, whose ``outcome:`` is unread), and what a careful
+  reader does. ``unread:several`` is why a reader reads nothing (``core.unread``).
 """
 
 from __future__ import annotations
@@ -27,14 +30,32 @@ import pandas as pd
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Outcome
+from napari_ctvqa.core.unread import Unread, unread_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Score
 
-FIELDS = ("stage", "subtype", "case", "model", "outcome")
+SCORE_FIELDS = ("outcome", "official", "read", "unread")
+"""Fields that tell how an answer counts."""
+FIELDS = ("stage", "subtype", "case", "model", *SCORE_FIELDS)
 DISAGREES = "disagrees"
 OUTCOMES = (*(outcome.value for outcome in Outcome), DISAGREES)
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "outcome": OUTCOMES,
+    "official": tuple(outcome.value for outcome in Outcome),
+    "read": tuple(outcome.value for outcome in Outcome),
+    "unread": tuple(kind.value for kind in Unread),
+}
+"""What a field about scores may be."""
+_PLURALS = {
+    "outcome": "outcomes",
+    "official": "official outcomes",
+    "read": "outcomes as read",
+    "unread": "kinds of unread answers",
+}
 
 Scores = Mapping[str, Mapping[str, "Score"]]
 _Flags = npt.NDArray[np.bool_]
@@ -102,23 +123,21 @@ def _term(match: re.Match[str]) -> list[Term]:
             f"the filter has no field {field!r}; fields are {', '.join(FIELDS)}.",
             hint=f'To search for the text, quote it: "{match[0].lstrip("-")}".',
         )
-    if field == "outcome":
-        value = _outcome(value)
+    if field in VALUES:
+        value = _score_value(field, value)
     return [Term(field, value, negated)] if value else []
 
 
-def _outcome(value: str) -> str:
-    """Return the outcome a value means; a beginning of its name will do."""
-    lowered = value.lower()
-    if not lowered:
-        return ""
-    if lowered in OUTCOMES:
+def _score_value(field: str, value: str) -> str:
+    """Return what a value about scores means; a beginning of its name will do."""
+    lowered, known = value.lower(), VALUES[field]
+    if not lowered or lowered in known:
         return lowered
-    fits = [name for name in OUTCOMES if name.startswith(lowered)]
+    fits = [name for name in known if name.startswith(lowered)]
     if not fits:
         raise WhereError(
-            f"the filter has no outcome {value!r}; outcomes are {', '.join(OUTCOMES)}.",
-            hint="Example: outcome:wrong.",
+            f"the filter has no {field} {value!r}; {_PLURALS[field]} are {', '.join(known)}.",
+            hint=f"Example: {field}:{known[1]}.",
         )
     return fits[0]
 
@@ -136,7 +155,7 @@ class Where:
     @property
     def needs_scores(self) -> bool:
         """Return whether the filter asks about models or outcomes."""
-        return any(term.field in ("model", "outcome") for term in self.terms)
+        return any(term.field in ("model", *SCORE_FIELDS) for term in self.terms)
 
     def rows(
         self, questions: QuestionSet, scores_by_model: Scores | None = None
@@ -148,7 +167,7 @@ class Where:
                 keep &= _column_flags(questions, term) ^ term.negated
         scores = _chosen_models(self.terms, scores_by_model or {})
         for term in self.terms:
-            if term.field in ("model", "outcome"):
+            if term.field in ("model", *SCORE_FIELDS):
                 keep &= _score_flags(questions, term, scores, scores_by_model or {}) ^ term.negated
         for term in self.terms:
             if not term.field:
@@ -289,14 +308,27 @@ def _chosen_models(terms: tuple[Term, ...], scores: Scores) -> Scores:
     return {name: scores[name] for name in scores if name in chosen}
 
 
+def _test_of(term: Term) -> Callable[[Score], bool]:
+    """Return what a score must be for a term."""
+    if term.field == "unread":
+        kind = Unread(term.value)
+        return lambda score: unread_of(score) is kind
+    if term.value == DISAGREES:
+        return lambda score: score.disagrees
+    wanted = Outcome(term.value)
+    if term.field == "official":
+        return lambda score: score.official is wanted
+    if term.field == "read":
+        return lambda score: score.ours is wanted
+    return lambda score: score.shown is wanted
+
+
 def _score_flags(questions: QuestionSet, term: Term, chosen: Scores, every: Scores) -> _Flags:
     if term.field == "model":
         ids = [key for name in _models(term.value, every) for key in every[name]]
-    elif term.value == DISAGREES:
-        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.disagrees]
     else:
-        wanted = Outcome(term.value)
-        ids = [key for by_id in chosen.values() for key, s in by_id.items() if s.shown is wanted]
+        fits = _test_of(term)
+        ids = [key for by_id in chosen.values() for key, score in by_id.items() if fits(score)]
     rows = np.fromiter(map(questions.row_of.get, ids, repeat(-1)), np.intp, len(ids))
     flags = np.zeros(len(questions), np.bool_)
     flags[rows[rows >= 0]] = True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.names import label
+from napari_ctvqa.core.scoring import score_titles
 from napari_ctvqa.widgets.evidence_table import KIND_WORDS
 from napari_ctvqa.widgets.text import number, one_line
 from napari_ctvqa.widgets.words import (
@@ -14,7 +15,6 @@ from napari_ctvqa.widgets.words import (
     measure_words,
     official_text,
     outcome_text,
-    score_titles,
 )
 
 if TYPE_CHECKING:

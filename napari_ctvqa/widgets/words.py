@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from napari_ctvqa.core.audit_text import OUTCOME_WORDS
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.names import is_known, label
@@ -12,6 +13,7 @@ from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.core.question_checks import record_flags as record_flaws
 from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.core.rules import is_measure, measure_named
+from napari_ctvqa.core.scoring import TEXT_SCORES, score_titles
 from napari_ctvqa.core.session import CaseState
 from napari_ctvqa.widgets.text import number, one_line
 from napari_ctvqa.widgets.theme import DIFFERS_GLYPH, GLYPHS
@@ -27,14 +29,6 @@ NOT_STATED = "not stated"
 PATIENT_FIELDS = (("Sex", "sex"), ("age", "age"), ("phase", "contrast"), ("scanner", "scanner"))
 HIDDEN_REFERENCE = "Reference: hidden until you reveal it"
 QUOTED = 60
-TEXT_SCORES = ("Official scorer", "As a person reads it")
-"""Titles of the two scores, where a benchmark names no others in ``score_titles``."""
-OUTCOME_WORDS = {
-    Outcome.RIGHT: "right",
-    Outcome.WRONG: "wrong",
-    Outcome.UNREAD: "unread",
-    Outcome.UNSCORED: "not scored",
-}
 FORMAT_WORDS = {AnswerFormat.MC: "multiple choice", AnswerFormat.FREEFORM: "free form"}
 MATCH_WORDS = {
     StepMatch.SAME: ("✓", "same", "right"),
@@ -138,17 +132,6 @@ def reading_text(reading: str, titles: tuple[str, str] = TEXT_SCORES) -> str:
     """Return what was read from a text, or what another kind of score rests on."""
     shown = one_line(reading, QUOTED) or "nothing"
     return f"read: {shown}" if titles == TEXT_SCORES else shown
-
-
-def score_titles(benchmark: object) -> tuple[str, str]:
-    """Return what the two scores of a benchmark are called, official first."""
-    titles = getattr(benchmark, "score_titles", TEXT_SCORES)
-    return (titles[0], titles[1])
-
-
-def score_note(benchmark: object) -> str:
-    """Return what sets the two scores of a benchmark apart, empty for two readings of a text."""
-    return str(getattr(benchmark, "score_note", ""))
 
 
 def outcome_legend(benchmark: object) -> str:

@@ -15,6 +15,7 @@ from napari_ctvqa.core.chains import (
     StepMatch,
 )
 from napari_ctvqa.core.records import Outcome, Reference
+from napari_ctvqa.core.scoring import score_titles
 from napari_ctvqa.extensions import benchmarks
 from napari_ctvqa.widgets.words import (
     disagreement,
@@ -25,7 +26,6 @@ from napari_ctvqa.widgets.words import (
     plain_names,
     reading_text,
     reference_line,
-    score_titles,
     source_words,
     status_role,
     status_text,

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ctvqa.core.scoring import score_note, score_titles
 from napari_ctvqa.core.session import RunState
 from napari_ctvqa.widgets.answers import Answer, AnswerList, OptionList, RawRecord
 from napari_ctvqa.widgets.banner import Banner
@@ -32,8 +33,6 @@ from napari_ctvqa.widgets.words import (
     question_flaws,
     record_flags,
     reference_line,
-    score_note,
-    score_titles,
 )
 
 if TYPE_CHECKING:

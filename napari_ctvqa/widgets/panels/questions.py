@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.scoring import score_note
 from napari_ctvqa.core.where import DISAGREES, OUTCOMES, parse_where
 from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.listening import Listening
@@ -29,7 +30,7 @@ from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.search_line import Facet, SearchLine, field_value, with_field
 from napari_ctvqa.widgets.text import Label, TextBox, one_line, tooltip
 from napari_ctvqa.widgets.theme import DIFFERS_GLYPH, GAP_PX, GLYPHS, Styling
-from napari_ctvqa.widgets.words import file_notes, outcome_legend, score_note
+from napari_ctvqa.widgets.words import file_notes, outcome_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,199 @@
+"""``audit PATH RESULTS``: the two scores of a run against each other, with intervals.
+
+A command of its own beside ``score``: that one writes the benchmark's own metrics in the
+benchmark's own structure, which programs read; an audit has another one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from napari_ctvqa.cli import one_line, speaks_utf8, write_out
+from napari_ctvqa.commands._questions import open_questions, report_problems, warn
+from napari_ctvqa.commands._scoring import add_results_arguments, read_scored
+from napari_ctvqa.core.audit import ALL, OUTCOMES, audit
+from napari_ctvqa.core.audit_text import (
+    INTERVAL_NOTE,
+    OUTCOME_WORDS,
+    explained,
+    group_words,
+    interval_text,
+    percent,
+    total_text,
+    unread_words,
+    where_text,
+)
+from napari_ctvqa.core.cells import safe_cell
+from napari_ctvqa.core.scoring import score_note, score_titles
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from napari_ctvqa.core.audit import Audit, CrossTable, Total
+
+CELL_FIELDS = ("group", "label", "official", "read", "unread", "n", "where")
+_LABEL_WIDTH = 38
+
+
+class AuditCommand:
+    """Cross the official outcome of each answer with that of a careful reader."""
+
+    name = "audit"
+    help = "audit a result file: official against as read, by stage and subtype, with intervals"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        add_results_arguments(parser)
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="write JSON, with question ids")
+        form.add_argument(
+            "--csv", action="store_true",
+            help="write CSV, one line a cell; its last column is for: questions PATH --where",
+        )  # fmt: skip
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Write the audit."""
+        opened, questions = open_questions(args)
+        found = read_scored(args, opened, questions)
+        warn(found.run.notes)
+        made = audit(found.run.model, questions, found.scores)
+        titles, note = score_titles(opened.benchmark), score_note(opened.benchmark)
+        if args.json:
+            text = json.dumps(as_json(made, titles, note), ensure_ascii=not speaks_utf8())
+            write_out(text + "\n")
+        elif args.csv:
+            write_out(as_csv(made))
+        else:
+            assert opened.benchmark is not None
+            head = f"{opened.benchmark.title}, {one_line(made.model)}, {found.format.value}"
+            write_out(f"{head}\n")
+            for line in text_lines(made, titles, note):
+                write_out(line + "\n")
+        sys.stdout.flush()
+        return report_problems(questions)
+
+
+# ------------------------------------------------------------------------------------------- text
+
+
+def text_lines(made: Audit, titles: tuple[str, str], note: str = "") -> Iterator[str]:
+    """Yield the audit for people."""
+    total = made.total
+    left = f"; {made.unanswered:,} have none" if made.unanswered else ""
+    yield f"{total.n:,} answers to {made.questions:,} questions{left}"
+    width = max(map(len, titles))
+    yield f"{titles[0]:{width}}  {total_text(total.official)}"
+    yield f"{titles[1]:{width}}  {total_text(total.ours)}"
+    yield from explained(total, titles, note)
+    yield ""
+    yield from _cross_lines(total, titles)
+    for name, tables in (("by stage", made.stages), ("by subtype", made.subtypes)):
+        if tables:
+            yield ""
+            yield from _group_lines(name, tables, titles)
+    if total.unread:
+        yield ""
+        yield f"Unread by “{titles[1]}”:"
+        for kind, ids in total.unread.items():
+            yield f"{len(ids):>8,}  {kind.value:<13} {unread_words(kind)}"
+    yield ""
+    yield INTERVAL_NOTE
+
+
+def _cross_lines(table: CrossTable, titles: tuple[str, str]) -> Iterator[str]:
+    yield f"rows: {titles[0]}; columns: {titles[1]}"
+    yield " " * 12 + "".join(f"{OUTCOME_WORDS[o]:>12}" for o in OUTCOMES) + f"{'all':>12}"
+    for official in OUTCOMES:
+        counts = [len(table.ids(official, ours)) for ours in OUTCOMES]
+        cells = "".join(f"{count:>12,}" for count in (*counts, sum(counts)))
+        yield f"{OUTCOME_WORDS[official]:<12}{cells}"
+    sums = [len(table.ids(None, ours)) for ours in OUTCOMES]
+    yield f"{'all':<12}" + "".join(f"{count:>12,}" for count in (*sums, sum(sums)))
+
+
+def _group_lines(
+    name: str, tables: tuple[CrossTable, ...], titles: tuple[str, str]
+) -> Iterator[str]:
+    yield f"{name:<{_LABEL_WIDTH}} {'n':>6}  {titles[0]:<22}  {titles[1]:<22}  ≠"
+    for table in tables:
+        label = one_line(group_words(table))
+        label = label if len(label) <= _LABEL_WIDTH else label[: _LABEL_WIDTH - 1] + "…"
+        first, second = (_short(total) for total in (table.official, table.ours))
+        differing = f"{len(table.differing):,}"
+        yield f"{label:<{_LABEL_WIDTH}} {table.n:>6,}  {first:<22}  {second:<22}  {differing}"
+
+
+def _short(total: Total) -> str:
+    return f"{percent(total.share)} ({interval_text(total)})" if total.n else "–"
+
+
+# ------------------------------------------------------------------------------------ JSON and CSV
+
+
+def as_json(made: Audit, titles: tuple[str, str], note: str = "") -> dict[str, Any]:
+    """Return the audit as data: every cell with its question ids."""
+    return {
+        "model": made.model,
+        "questions": made.questions,
+        "answers": made.total.n,
+        "scores": {"official": titles[0], "read": titles[1]},
+        "intervals": INTERVAL_NOTE,
+        "all": _table_json(made, made.total, titles, note),
+        "by_stage": {t.label: _table_json(made, t, titles) for t in made.stages},
+        "by_subtype": {t.label: _table_json(made, t, titles) for t in made.subtypes},
+    }
+
+
+def _table_json(
+    made: Audit, table: CrossTable, titles: tuple[str, str], note: str = ""
+) -> dict[str, Any]:
+    return {
+        "official": _total_json(table.official),
+        "read": _total_json(table.ours),
+        "explained": list(explained(table, titles, note)),
+        "cells": [
+            {"official": one.value, "read": other.value, "n": len(ids), "ids": list(ids)}
+            for (one, other), ids in table.cells.items()
+        ],
+        "unread": {kind.value: list(ids) for kind, ids in table.unread.items()},
+        "differing": list(table.differing),
+        "credited_failures": list(table.credited_failures),
+        "where": where_text(made, table),
+    }
+
+
+def _total_json(total: Total) -> dict[str, Any]:
+    ends = total.interval
+    return {
+        "n": total.n,
+        "right": total.right,
+        "credit": total.credit,
+        "share": total.share,
+        "interval": None if ends is None else [ends.low, ends.high],
+    }
+
+
+def as_csv(made: Audit) -> str:
+    """Return one line a cell and one a kind of unread answer, all groups."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(CELL_FIELDS)
+    for table in made.tables:
+        name = "" if table.group == ALL else table.label
+        for (one, other), ids in table.cells.items():
+            where = where_text(made, table, official=one, ours=other)
+            row = (table.group, name, one.value, other.value, "", str(len(ids)), where)
+            writer.writerow([safe_cell(cell) for cell in row])
+        for kind, ids in table.unread.items():
+            where = where_text(made, table, unread=kind)
+            row = (table.group, name, "", "unread", kind.value, str(len(ids)), where)
+            writer.writerow([safe_cell(cell) for cell in row])
+    return buffer.getvalue()
+
+
+COMMAND = AuditCommand()

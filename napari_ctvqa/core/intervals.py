@@ -1,0 +1,37 @@
+"""How far a share of answers may lie from the one that more answers would give."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from scipy.stats import binomtest
+
+LEVEL = 0.95
+_ROUNDED = 9
+"""Decimals of a sum of credits: beyond them it is the arithmetic's, not the answers'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Both ends of an interval, 0 to 1."""
+
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=4096)
+def wilson(credit: float, n: int) -> Interval | None:
+    """Return the 95 % Wilson interval of ``credit`` out of ``n``; None for n = 0.
+
+    Partial credits (each 0 to 1) vary less about their mean than right and wrong answers of that
+    mean do, so Wilson's interval, taken at the whole numbers around their sum, is at least as wide
+    as it must be. Answers are taken as independent.
+    """
+    if not n:
+        return None
+    total = min(max(round(credit, _ROUNDED), 0.0), float(n))
+    low = binomtest(math.floor(total), n).proportion_ci(LEVEL, method="wilson").low
+    high = binomtest(math.ceil(total), n).proportion_ci(LEVEL, method="wilson").high
+    return Interval(float(low), float(high))
