@@ -28,12 +28,21 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--mode", choices=_MODES, default="direct", help="answer at once, or with tools"
     )
     parser.add_argument("--kit", default="", help=f"an agent's tools: {', '.join(KITS)}")
-    parser.add_argument("--server", default="", metavar="URL", help="e.g. http://gpu7:8000/v1")
+    parser.add_argument(
+        "--server", action="append", default=[], metavar="URL",
+        help="e.g. http://gpu7:8000/v1; given several times, the questions are shared among them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at-once", type=count_of, default=0, metavar="N",
+        help="questions that each server is asked at once (default 1; 4 with several servers)",
+    )  # fmt: skip
     parser.add_argument(
         "--server-model", default="", metavar="ID", help="the model's name on the server"
     )
     parser.add_argument(
-        "--confirm-host", action="store_true", help="allow pixels to go to that server, for good"
+        "--confirm-host",
+        action="store_true",
+        help="allow pixels to go to the hosts of --server, for good",
     )
     parser.add_argument(
         "--folder", default="", metavar="PATH", help="a model folder, run in a process of its own"
@@ -80,8 +89,8 @@ def chosen_answerer(args: argparse.Namespace, opened: Opened) -> tuple[Any, str]
     """
     from napari_ctvqa.runners.choices import answerer_for
 
-    if args.confirm_host and args.server:
-        _confirm(args.server)
+    if args.confirm_host:
+        _confirm(" ".join(args.server))
     answerer = answerer_for(_wanted(args), opened)
     return answerer, _kit(answerer, args.kit)
 
@@ -103,7 +112,7 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         args.model,
         args.mode,
         args.kit,
-        args.server,
+        " ".join(args.server),
         args.server_model,
         args.folder,
         args.python,
@@ -113,13 +122,15 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         {} if args.slices is None else {"max_slices": args.slices},
         tuple(args.predicted),
         args.kit_files,
+        at_once=args.at_once,
     )
 
 
-def _confirm(server: str) -> None:
+def _confirm(servers: str) -> None:
     from napari_ctvqa.runners import hosts
 
-    hosts.confirm(hosts.host_of(hosts.base_url(server)))
+    for host in hosts.hosts_of(servers):
+        hosts.confirm(host)
 
 
 def _kit(answerer: Any, wanted: str) -> str:

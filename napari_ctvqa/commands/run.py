@@ -7,11 +7,13 @@ import json
 import sys
 from collections import Counter
 from contextlib import closing, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from napari_ctvqa.cli import one_line, write_out
 from napari_ctvqa.commands._models import add_model_arguments, chosen_answerer, remember
-from napari_ctvqa.commands._progress import ProgressLine, count_of
+from napari_ctvqa.commands._progress import ProgressLine, count_of, so_far
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
     add_path_arguments,
@@ -22,8 +24,10 @@ from napari_ctvqa.commands._questions import (
 )
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.servers import server_line
 from napari_ctvqa.core.where import parse_where
-from napari_ctvqa.runners.batch import BatchProgress, GaveUpError, run_batch
+from napari_ctvqa.runners.batch import GaveUpError, run_batch
+from napari_ctvqa.runners.batch_progress import BatchProgress
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -156,12 +160,20 @@ def _report(last: BatchProgress, out: Path, *, as_json: bool) -> None:
             "failed": last.failed,
             "metrics": metrics,
         }
+        if last.servers:
+            summary["servers"] = [asdict(one) for one in last.servers]
         sys.stdout.write(json.dumps(summary, ensure_ascii=False) + "\n")
         return
     failed = f", {last.failed} failed ([ERROR] rows; --retry-errors asks them again)"
     credited = int(metrics.get("errors", {}).get("officially_credited", 0))
     counted = f"; the official scorer gives credit to {credited} [ERROR] rows" if credited else ""
-    sys.stdout.write(f"{last.done} answers in {out}{failed if last.failed else ''}{counted}\n")
+    said = so_far(last.accuracy, last.scored).replace(" so far", "")
+    sys.stdout.write(
+        f"{last.done} answers in {out}{failed if last.failed else ''}{counted}"
+        f"{f'; {said}' if said else ''}\n"
+    )
+    for one in last.servers:
+        write_out(f"  {one_line(server_line(one))}\n")
 
 
 COMMAND = RunCommand()

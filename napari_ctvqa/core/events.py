@@ -1,8 +1,8 @@
 """What happens while a model or an agent answers, in the order in which it happens.
 
-A way to run yields ``Status``, ``Tokens``, ``Usage``, ``Warned`` and last ``Done`` or ``Failed``;
-the agent loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn`` when one is
-complete.
+A way to run yields ``Status``, ``Tokens``, ``Again``, ``Usage``, ``Warned`` and last ``Done`` or
+``Failed``; the agent loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn``
+when one is complete.
 """
 
 from __future__ import annotations
@@ -81,6 +81,15 @@ class Done:
     calls: tuple[ToolCall, ...] = ()
     reason: str = "stop"
     thinking: str = ""
+    server: str = ""
+    """Which of several servers answered; empty where there is but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The request is made anew: what came of it so far counts for nothing. ``text`` says why."""
+
+    text: str
 
 
 class FailureKind(StrEnum):
@@ -127,6 +136,8 @@ class Failed:
     hint: str = ""
     detail: str = ""
     partial: str = ""
+    wait_s: float | None = None
+    """After how many seconds a server wants to be asked again, where it said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +154,4 @@ class Warned:
     detail: str = ""
 
 
-Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Warned | Done | Failed
+Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Again | Warned | Done | Failed

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.events import (
+    Again,
     CallMade,
     CallReturned,
     Done,
@@ -90,6 +91,8 @@ class LiveRun:
             return replace(self, usage=event, new_tokens=self.new_tokens + (event.new_tokens or 0))
         if isinstance(event, Warned):
             return replace(self, warnings=(*self.warnings, event))
+        if isinstance(event, Again):
+            return replace(self, status=event.text, text=self.text[: self.turn_from])
         if isinstance(event, Done):
             return replace(self, reason=event.reason, fraction=None)
         if event.kind is FailureKind.CANCELLED:

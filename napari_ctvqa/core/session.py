@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.ports import Benchmark
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Prediction, Question, Run, Score
+    from napari_ctvqa.core.servers import ServerCount
 
 
 WINDOW_REGION = "window_region"
@@ -73,6 +74,11 @@ class RunProgress:
     message: str = ""
     path: str = ""
     """The file that answers are appended to; empty when they are shown only."""
+    accuracy: float | None = None
+    """Mean official credit of the ``scored`` answers so far, 0 to 1; None before the first."""
+    scored: int = 0
+    servers: tuple[ServerCount, ...] = ()
+    """What each of several servers has done."""
 
 
 @dataclass(frozen=True)

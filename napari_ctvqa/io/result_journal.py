@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MAX_BYTES = 4 * 1024**3
+_PARTIAL = ".partial.jsonl"
 _FIRST_WRITE_S = 2.0
 _SHARE_OF_TIME = 0.05
 """At most this part of a run is spent on replacing FILE, so that long runs stay linear."""
@@ -51,6 +52,16 @@ def _written(path: Path) -> Iterator[None]:
         ) from error
 
 
+def partial_of(path: Path) -> Path:
+    """Return the journal that lies beside a result file until its run is finished."""
+    return path.with_name(f"{path.name}{_PARTIAL}")
+
+
+def result_file_of(partial: Path) -> Path:
+    """Return the result file that a journal belongs to."""
+    return partial.with_name(partial.name.removesuffix(_PARTIAL))
+
+
 class ResultJournal:
     """The results of one run on disk; open it with ``with``.
 
@@ -78,7 +89,7 @@ class ResultJournal:
     def __init__(self, path: Path, run: Mapping[str, Any]) -> None:
         self.path = path
         self.run = dict(run)
-        self.partial = path.with_name(f"{path.name}.partial.jsonl")
+        self.partial = partial_of(path)
         self.notes: list[str] = []
         self._rows: dict[str, bytes] = {}
         self._foreign: list[bytes] = []

@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -24,6 +24,7 @@ import numpy as np
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared, Sampling
 from napari_ctvqa.core.errors import InputFileError, NotFoundError
 from napari_ctvqa.core.events import (
+    Again,
     CallMade,
     CallReturned,
     Done,
@@ -267,6 +268,11 @@ def _typed(event: Event) -> Event:
     return event
 
 
+_PLAIN: Mapping[str, Callable[..., Event]] = {
+    "status": Status, "tokens": Tokens, "again": Again, "usage": Usage,
+}  # fmt: skip
+
+
 def _event(data: Mapping[str, Any], sent: Sequence[Sent]) -> Event:
     kind = data["event"]
     if kind == "sent":
@@ -283,5 +289,5 @@ def _event(data: Mapping[str, Any], sent: Sequence[Sent]) -> Event:
     if kind in ("failed", "warned"):
         values["kind"] = FailureKind(values["kind"])
         return _typed(Failed(**values) if kind == "failed" else Warned(**values))
-    made: Event = {"status": Status, "tokens": Tokens, "usage": Usage}[kind](**values)
+    made: Event = _PLAIN[kind](**values)
     return _typed(made)

@@ -13,10 +13,11 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.events import (
+    Again,
     CallMade,
     CallReturned,
     Done,
@@ -127,7 +128,7 @@ class SeenAnswer:
 
 
 class SeenFiles:
-    """The folder beside one result file.
+    """The folder beside one result file; answers may be kept from several threads.
 
     Parameters
     ----------
@@ -144,6 +145,7 @@ class SeenFiles:
         self.pictures = pictures
         self.max_bytes = max_bytes
         self._held: int | None = None
+        self._keeping = Lock()
         self._full = False
 
     def answer(self, question_id: str, model: str) -> SeenAnswer:
@@ -169,7 +171,8 @@ class SeenFiles:
 
     def _write(self, answer: SeenAnswer) -> str:
         packed = answer.packed()
-        kept = self._keep_pictures(dict(packed.values())) if self.pictures else frozenset()
+        with self._keeping:  # two answers may have been sent the same picture
+            kept = self._keep_pictures(dict(packed.values())) if self.pictures else frozenset()
         names = {key: name if name in kept else "" for key, (name, _) in packed.items()}
         data = {
             "version": VERSION,
@@ -308,6 +311,7 @@ _PLAIN_EVENTS: Mapping[str, type] = {
     "status": Status,
     "tokens": Tokens,
     "call_made": CallMade,
+    "again": Again,
     "usage": Usage,
     "done": Done,
     "failed": Failed,

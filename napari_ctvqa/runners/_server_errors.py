@@ -229,7 +229,8 @@ def failure_of_answer(
     seconds = _retry_after_s(headers)
     if status not in (429, 503) or seconds is None:
         return failed
-    return replace(failed, hint=f"It wants to be asked again in {seconds:.0f} s. {failed.hint}")
+    hint = f"It wants to be asked again in {seconds:.0f} s. {failed.hint}"
+    return replace(failed, hint=hint, wait_s=max(0.0, seconds))
 
 
 def _failure_of_status(request: Request, status: int, text: str) -> Failed:

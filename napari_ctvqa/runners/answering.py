@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.ports import Family, Way
     from napari_ctvqa.core.records import AnswerFormat, Question
+    from napari_ctvqa.core.servers import ServerCount
     from napari_ctvqa.evidence.kits import Kit
 
 logger = logging.getLogger(__name__)
@@ -162,6 +163,16 @@ class ModelAnswerer:
         """
         self.cancelled.set()
         self.way.close()
+
+    @property
+    def width(self) -> int:
+        """Return how many questions can be asked of it at once, each in a thread of its own."""
+        return int(getattr(self.way, "width", 1))
+
+    @property
+    def servers(self) -> tuple[ServerCount, ...]:
+        """Return what each of several servers has done so far; none for one, or for none."""
+        return tuple(getattr(self.way, "counts", ()))
 
     @property
     def holding(self) -> bool:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa import __version__
 from napari_ctvqa.core.assumed import absent_means_none, assumed_in
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.events import CallMade, Failed, FailureKind, Sent, Status, Tokens
+from napari_ctvqa.core.events import Failed, FailureKind
 from napari_ctvqa.core.failures import failed_text
 from napari_ctvqa.core.kits import LIVE
 from napari_ctvqa.core.plain_data import plain
@@ -21,7 +22,9 @@ from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, Trace, Turn
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
 from napari_ctvqa.io.seen_writing import SeenFiles
+from napari_ctvqa.runners.batch_progress import BatchProgress, Counting
 from napari_ctvqa.runners.segmenter import add_segmented
+from napari_ctvqa.runners.together import Together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,16 +32,16 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import Question
+    from napari_ctvqa.core.records import Question, Score
     from napari_ctvqa.io.seen_writing import SeenAnswer
     from napari_ctvqa.runners.opening import Opened
+    from napari_ctvqa.runners.together import Work
 
 logger = logging.getLogger(__name__)
 
-_SHOWN_EVERY_S = 0.2
-_WORDS = 200
-"""Characters of the words that are shown."""
-_OWN_KEYS = ("whole_text", "thinking", "partial_text", "failure", "usage", "confidence")
+_OWN_KEYS = (
+    *("server", "whole_text", "thinking", "partial_text", "failure", "usage", "confidence"),
+)
 """What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
 
 _HOPELESS = frozenset(
@@ -61,28 +64,6 @@ class GaveUpError(CtvqaError):
     """A run that ended because question after question failed for a reason that stays."""
 
     code = "gave_up"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """One step of a batch.
-
-    ``done`` counts the questions of this selection that have an answer, earlier runs included;
-    ``failed`` those whose answer is an ``[ERROR]``. ``prediction`` is the one just made: it is on
-    disk. ``seconds_left`` is None until it can be estimated.
-    """
-
-    done: int
-    total: int
-    failed: int
-    prediction: Prediction | None = None
-    message: str = ""
-    seconds_left: float | None = None
-    per_second: float = 0.0
-    words: str = ""
-    """The last words of the answer that is being written, foreign text as it came."""
-    metrics: Mapping[str, Any] | None = None
-    """Only in the last step, when every question of the selection has its answer."""
 
 
 def run_batch(
@@ -111,6 +92,8 @@ def run_batch(
     generator stops cleanly, and so does an answerer that was cancelled: what was answered is in
     ``out``, the rest is asked when the run goes on.
 
+    An answerer with a ``width`` above 1 is asked so many questions at once.
+
     Raises
     ------
     CtvqaError
@@ -121,6 +104,51 @@ def run_batch(
         raise CtvqaError(
             f"{opened.path} holds no questions.", hint="Give a benchmark folder or question file."
         )
+    config = batch_description(
+        opened, answerer, answer_format, kit=kit, assume_none=assume_none, segmented=segmented
+    )
+    wanted = _rows_by_id(questions, rows)
+    asking = Asking(
+        opened,
+        answerer,
+        answer_format,
+        assume_none,
+        segmented,
+        SeenFiles(out, pictures=pictures),
+    )
+    with ResultJournal(out, config) as journal:
+        counting = _counting(asking, journal, wanted, retry_errors=retry_errors)
+        try:
+            yield from _answer_all(asking, journal, wanted, counting, retry_errors=retry_errors)
+        except Stopped:
+            _write_what_there_is(journal)
+            return
+        except BaseException:
+            _write_what_there_is(journal)
+            raise
+        metrics = _metrics(opened, questions, journal, answerer.name, answer_format, out)
+        order = questions.frame["id"].tolist()
+        journal.finish(metrics, order)
+        yield counting.now(metrics=metrics)
+
+
+def batch_description(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    *,
+    kit: str = "",
+    assume_none: bool = False,
+    segmented: bool = False,
+) -> dict[str, Any]:
+    """Return what the result file of a batch says of how it was made.
+
+    Raises
+    ------
+    CtvqaError
+        For masks of a program without the kit that uses them.
+    """
+    assert opened.benchmark is not None
     config = run_description(answerer, answer_format, kit, opened.benchmark.name)
     if assume_none:
         config["absent_means_none"] = True
@@ -132,31 +160,7 @@ def run_batch(
                 hint=f"Give --kit {LIVE}, or leave --segmented away.",
             )
         config["segmented_masks"] = True
-    wanted = _rows_by_id(questions, rows)
-    with ResultJournal(out, config) as journal:
-        try:
-            yield from _answer_all(
-                opened,
-                answerer,
-                answer_format,
-                journal,
-                wanted,
-                retry_errors=retry_errors,
-                assume=assume_none,
-                segmented=segmented,
-                seen=SeenFiles(out, pictures=pictures),
-            )
-        except Stopped:
-            _write_what_there_is(journal)
-            return
-        except BaseException:
-            _write_what_there_is(journal)
-            raise
-        metrics = _metrics(opened, questions, journal, answerer.name, answer_format, out)
-        order = questions.frame["id"].tolist()
-        journal.finish(metrics, order)
-        failed = sum(key in journal.failed for key in wanted)
-        yield BatchProgress(len(wanted), len(wanted), failed, metrics=metrics)
+    return config
 
 
 def run_description(
@@ -196,56 +200,113 @@ def _rows_by_id(questions: QuestionSet, rows: Iterable[int]) -> dict[str, int]:
     return wanted
 
 
+@dataclass(frozen=True)
+class Asking:
+    """What is the same for every question of a batch."""
+
+    opened: Opened
+    answerer: Answerer
+    answer_format: AnswerFormat
+    assume_none: bool
+    segmented: bool
+    seen: SeenFiles
+
+    def score(self, prediction: Prediction) -> Score:
+        """Score an answer as its benchmark does."""
+        assert self.opened.benchmark is not None
+        assert self.opened.questions is not None
+        question = self.opened.questions.by_id(prediction.question_id)
+        return self.opened.benchmark.score(question, prediction, self.answer_format)
+
+
+def _counting(
+    asking: Asking, journal: ResultJournal, wanted: Mapping[str, int], *, retry_errors: bool
+) -> Counting:
+    """Return the counts before the first question: what is answered already is scored, too."""
+    failed = journal.failed
+    kept = [key for key in wanted if key in journal and not (retry_errors and key in failed)]
+    counting = Counting(len(wanted), len(kept), sum(key in failed for key in kept))
+    texts, name = journal.raw_texts, asking.answerer.name
+    for key in kept:
+        counting.add(asking.score(Prediction(key, name, texts[key])))
+    return counting
+
+
 def _answer_all(
-    opened: Opened,
-    answerer: Answerer,
-    answer_format: AnswerFormat,
+    asking: Asking,
     journal: ResultJournal,
     wanted: Mapping[str, int],
+    counting: Counting,
     *,
     retry_errors: bool,
-    assume: bool,
-    segmented: bool,
-    seen: SeenFiles,
 ) -> Iterator[BatchProgress]:
-    assert opened.questions is not None
-    retried = {key for key in wanted if key in journal.failed} if retry_errors else set()
-    pending = [row for key, row in wanted.items() if key not in journal or key in retried]
-    progress = _Progress(
-        total=len(wanted),
-        done=len(wanted) - len(pending),
-        failed=sum(key in journal.failed and key not in retried for key in wanted),
-    )
-    yield progress.now(message="; ".join(journal.notes))
-    for case_id, group in opened.questions.by_case(pending):
-        answers = _answer_case(
-            opened,
-            answerer,
-            answer_format,
-            case_id,
-            group,
-            assume=assume,
-            segmented=segmented,
-            seen=seen,
-        )
-        for question, prediction in answers:
-            if not isinstance(prediction, Prediction):
-                if progress.hears(prediction):
-                    yield progress.now()
+    failed = journal.failed if retry_errors else frozenset()
+    pending = [row for key, row in wanted.items() if key not in journal or key in failed]
+    yield counting.now(message="; ".join(journal.notes))
+    width = max(1, int(getattr(asking.answerer, "width", 1)))
+    if width == 1 or not pending:
+        yield from _kept(asking, journal, counting, _one_by_one(asking, pending))
+        return
+    together = Together(width, partial(_cancel, asking.answerer))
+    try:
+        yield from _kept(asking, journal, counting, together.run(_works(asking, pending)))
+    finally:
+        for question, item in together.rest():  # what was answered while it was being stopped
+            if isinstance(item, Prediction):
+                journal.add(result_row(question, item))
+        _uncancel(asking.answerer)
+
+
+def _kept(
+    asking: Asking,
+    journal: ResultJournal,
+    counting: Counting,
+    answers: Generator[tuple[Question, object], None, None]
+    | Generator[tuple[Any, object] | None, None, None],
+) -> Iterator[BatchProgress]:
+    """Put each answer on disk, then tell of it."""
+    with closing(answers):
+        for said in answers:
+            if said is None:
+                yield counting.now()
                 continue
-            journal.run["software"] = _software(answerer)
-            journal.add(result_row(question, prediction))
+            question, item = said
+            if not isinstance(item, Prediction):
+                if counting.hears(item, question.id):
+                    yield counting.now()
+                continue
+            journal.run["software"] = _software(asking.answerer)
+            journal.add(result_row(question, item))
             journal.write_if_due()
-            progress.count(prediction)
-            yield progress.now(prediction)
-            _give_up_on(progress, prediction)
+            score = asking.score(item)
+            counting.servers = tuple(getattr(asking.answerer, "servers", ()))
+            counting.count(item, score)
+            yield counting.now(item, score=score)
+            _give_up_on(counting, item)
 
 
-def _give_up_on(progress: _Progress, prediction: Prediction) -> None:
-    """Raise after the third answer in a row that failed for a reason that stays."""
+def _cancel(answerer: Answerer) -> None:
+    cancel = getattr(answerer, "cancel", None)
+    if cancel is not None:
+        cancel()
+
+
+def _uncancel(answerer: Answerer) -> None:
+    """Let an answerer be asked again that was stopped because nobody listened any more."""
+    flag = getattr(answerer, "cancelled", None)
+    if flag is not None:
+        flag.clear()
+
+
+def _give_up_on(counting: Counting, prediction: Prediction, who: str = "") -> None:
+    """Raise after the third answer in a row that failed for a reason that stays.
+
+    Where several answer (``who``), each has its own row, and all of them must have failed so.
+    """
     failure = prediction.record.get("failure") or {}
-    progress.hopeless = progress.hopeless + 1 if failure.get("kind") in _HOPELESS else 0
-    if progress.hopeless == _GIVEN_UP_AFTER:
+    rows = counting.failures
+    rows[who] = rows.get(who, 0) + 1 if failure.get("kind") in _HOPELESS else 0
+    if min(rows.values()) >= _GIVEN_UP_AFTER:
         turns = prediction.trace.turns
         why = turns[-1].error if turns else prediction.raw_text
         raise GaveUpError(
@@ -254,87 +315,60 @@ def _give_up_on(progress: _Progress, prediction: Prediction) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Progress:
-    total: int
-    done: int
-    failed: int
-    made: int = 0
-    began: float = 0.0
-    text: str = ""
-    words: str = ""
-    shown: float = 0.0
-    hopeless: int = 0
-
-    def hears(self, event: object) -> bool:
-        """Take an event's words and return whether it is time to show them."""
-        if isinstance(event, Tokens):
-            self.text = (self.text + event.text)[-_WORDS:]
-            self.words = self.text
-        elif isinstance(event, Status | CallMade):
-            said = event.text if isinstance(event, Status) else f"calls {event.call.name}"
-            self.words = said[:_WORDS]
-        elif isinstance(event, Sent):
-            self.text = self.words = ""
-        now = time.monotonic()
-        if isinstance(event, Turn) or now - self.shown < _SHOWN_EVERY_S:
-            return False
-        self.shown = now
-        return True
-
-    def count(self, prediction: Prediction) -> None:
-        self.words = ""
-        self.done += 1
-        self.made += 1
-        self.failed += prediction.failed
-
-    def now(self, prediction: Prediction | None = None, message: str = "") -> BatchProgress:
-        if not self.began:
-            self.began = time.monotonic()
-        spent = time.monotonic() - self.began
-        rate = self.made / spent if spent > 0 else 0.0
-        left = (self.total - self.done) / rate if rate > 0 else None
-        return BatchProgress(
-            self.done, self.total, self.failed, prediction, message, left, rate, self.words
-        )
+def _one_by_one(
+    asking: Asking, pending: Sequence[int]
+) -> Generator[tuple[Question, object], None, None]:
+    assert asking.opened.questions is not None
+    for case_id, rows in asking.opened.questions.by_case(pending):
+        for work in _case_works(asking, case_id, rows):
+            yield from work()
 
 
-def _answer_case(
-    opened: Opened,
-    answerer: Answerer,
-    answer_format: AnswerFormat,
-    case_id: str,
-    rows: Sequence[int],
-    *,
-    assume: bool,
-    segmented: bool,
-    seen: SeenFiles,
-) -> Iterator[tuple[Question, object]]:
-    """Yield what happens, and a prediction for each question, its pictures on disk before it.
+def _works(asking: Asking, pending: Sequence[int]) -> Iterator[Work]:
+    assert asking.opened.questions is not None
+    for case_id, rows in asking.opened.questions.by_case(pending):
+        yield from _case_works(asking, case_id, rows)
 
-    A case that cannot be read fails its questions.
+
+def _case_works(asking: Asking, case_id: str, rows: Sequence[int]) -> Iterator[Work]:
+    """Yield what answers each question of a case; a case that cannot be read fails its questions.
+
+    A work yields what happens, and last the prediction, its pictures on disk before it.
     """
-    assert opened.questions is not None
-    asked = [opened.questions[row] for row in rows]
-    wanted = _wanted(answerer, asked)
+    assert asking.opened.questions is not None
+    asked = [asking.opened.questions[row] for row in rows]
+    wanted = _wanted(asking.answerer, asked)
     try:
-        case = read_case(opened.case_files(case_id), wanted=wanted)
-        case = add_segmented(case, wanted) if segmented else case
+        case = read_case(asking.opened.case_files(case_id), wanted=wanted)
+        case = add_segmented(case, wanted) if asking.segmented else case
     except _CASE_ERRORS as error:
         problem = _sentence(error)
         for question in asked:
-            yield question, _failure(question, answerer.name, problem)
+            yield partial(_failing, question, asking.answerer.name, problem)
         return
-    case = absent_means_none(case) if assume else case
+    case = absent_means_none(case) if asking.assume_none else case
     for question in asked:
-        keeping = seen.answer(question.id, answerer.name)
-        answers = answering(answerer, question, case, answer_format)
-        try:
-            prediction = yield from _followed(question, answers, keeping)
-        except (Stopped, GeneratorExit, KeyboardInterrupt):
-            seen.keep(keeping)  # what had come until then is no answer, and not lost
-            raise
-        yield question, with_note(prediction, seen.keep(keeping))
+        yield partial(_answer, asking, question, case)
+
+
+def _failing(
+    question: Question, model: str, problem: str
+) -> Generator[tuple[Question, object], None, None]:
+    yield question, _failure(question, model, problem)
+
+
+def _answer(
+    asking: Asking, question: Question, case: Case
+) -> Generator[tuple[Question, object], None, None]:
+    seen = asking.seen
+    keeping = seen.answer(question.id, asking.answerer.name)
+    answers = answering(asking.answerer, question, case, asking.answer_format)
+    try:
+        prediction = yield from _followed(question, answers, keeping)
+    except (Stopped, GeneratorExit, KeyboardInterrupt):
+        seen.keep(keeping)  # what had come until then is no answer, and not lost
+        raise
+    yield question, with_note(prediction, seen.keep(keeping))
 
 
 def _followed(

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa._resources import resource_path
@@ -26,7 +27,8 @@ from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, Mode
 from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.model_folder import MAX_CONFIG_BYTES, look_at, mismatch
 from napari_ctvqa.runners.server import ServerWay
-from napari_ctvqa.runners.server_listing import models_of
+from napari_ctvqa.runners.server_listing import ServerError, models_of
+from napari_ctvqa.runners.server_pool import AT_ONCE, ServerPool
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
 
 if TYPE_CHECKING:
@@ -85,7 +87,9 @@ class Wanted:
     """What a person chose to run.
 
     ``model`` is the name of a Choice. ``settings`` change the preset (``max_slices``, ``plane``
-    …, see the family). ``predicted`` are folders of predicted masks, ``from_files`` prefers the
+    …, see the family). ``server`` may name several servers of the same model, blanks between
+    them; ``at_once`` is how many questions each is asked at once, 0 for 1, or ``AT_ONCE`` where
+    there are several. ``predicted`` are folders of predicted masks, ``from_files`` prefers the
     benchmark's own caches and pictures over what is computed from masks.
     """
 
@@ -104,6 +108,7 @@ class Wanted:
     from_files: bool = False
     idle_s: float | None = None
     """After how many seconds without a question a worker ends itself; None for never."""
+    at_once: int = 0
 
 
 class UnconfirmedHostError(CtvqaError):
@@ -225,10 +230,11 @@ def _place_unavailable(place: ModelPlace, *, known: bool) -> str:
         missing = [] if place.python else missing_libraries()
         return f"{' and '.join(missing)} not installed, and no --python" if missing else ""
     try:
-        host = hosts.host_of(hosts.base_url(place.server))
+        asked = hosts.hosts_of(place.server)
     except CtvqaError as error:
         return error.message
-    return "" if hosts.is_allowed(host) else f"the host {host} is not confirmed"
+    unknown = [host for host in asked if not hosts.is_allowed(host)]
+    return f"the host {unknown[0]} is not confirmed" if unknown else ""
 
 
 def place_model(place: ModelPlace) -> str:
@@ -243,11 +249,17 @@ def run_name(model: str) -> str:
 
 
 def offered_by(server: str) -> tuple[str, ...] | str:
-    """Ask a server for its models; return their names, or why it cannot be used."""
-    try:
-        return models_of(server).models
-    except CtvqaError as error:
-        return str(error)
+    """Ask a server for its models; return their names, or why it cannot be used.
+
+    Of several servers the first that answers speaks for all.
+    """
+    why = ""
+    for one in server.replace(",", " ").split():
+        try:
+            return models_of(one).models
+        except CtvqaError as error:
+            why = why or str(error)
+    return why
 
 
 def model_unavailable(model: str, offered: tuple[str, ...] | str) -> str:
@@ -299,7 +311,7 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
         settings=_settings(wanted, preset),
         max_steps=wanted.max_steps,
         seed=wanted.seed,
-        way_kind="server" if isinstance(way, ServerWay) else "worker",
+        way_kind="server" if isinstance(way, ServerWay | ServerPool) else "worker",
         model_id=model_id,
     )
 
@@ -369,12 +381,7 @@ def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
     if wanted.server and wanted.folder:
         raise NotFoundError("both a server and a folder are given.", hint="Give one of them.")
     if wanted.server:
-        model = wanted.server_model or _only_model(wanted.server, preset)
-        way = ServerWay(wanted.server, model)
-        host = hosts.host_of(way.url)
-        if not hosts.is_allowed(host):
-            raise UnconfirmedHostError(host)
-        return way, model
+        return _served(wanted, preset)
     if wanted.folder:
         folder = Path(wanted.folder).expanduser().absolute()
         check_folder(folder, preset)
@@ -389,6 +396,47 @@ def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
     if shipped is None or missing:
         raise NotFoundError(f"the shipped model cannot be run: {_toy_unavailable()}.")
     return _worker(shipped, preset.title, wanted, preset), f"{preset.name} {_content(shipped)}"
+
+
+def _served(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
+    """Return one server as it is, several as a pool; every host has been confirmed."""
+    urls = hosts.servers_of(wanted.server)
+    if not urls:
+        raise NotFoundError("no server is given.", hint="Give e.g. --server http://gpu7:8000/v1.")
+    for host in hosts.hosts_of(wanted.server):
+        if not hosts.is_allowed(host):
+            raise UnconfirmedHostError(host)
+    model = wanted.server_model or _common_model(urls, preset)
+    at_once = wanted.at_once or (AT_ONCE if len(urls) > 1 else 1)
+    if len(urls) == 1 and at_once == 1:
+        return ServerWay(urls[0], model), model
+    ways = [ServerWay(url, model, patient=False) for url in urls]
+    return ServerPool(ways, at_once=at_once), model
+
+
+def _common_model(urls: Sequence[str], preset: Preset) -> str:
+    """Return the model that the servers which answer now have in common.
+
+    A server that is down now may come back: the others tell what it will be asked for.
+    """
+    named: dict[str, str] = {}
+    problem: CtvqaError | None = None
+    for url in urls:
+        try:
+            named[url] = _only_model(url, preset)
+        except ServerError as error:
+            problem = problem or error
+    if not named:
+        assert problem is not None
+        raise problem
+    found = list(dict.fromkeys(named.values()))
+    if len(found) > 1:
+        said = "; ".join(f"{url} has {name}" for url, name in named.items())
+        raise NotFoundError(
+            f"the servers have different models: {said}.",
+            hint="Name the one that all of them have with --server-model.",
+        )
+    return found[0]
 
 
 def _base_name(wanted: Wanted, preset: Preset, model_id: str) -> str:
@@ -450,9 +498,6 @@ def check_folder(folder: Path, preset: Preset) -> None:
 
 def _only_model(server: str, preset: Preset) -> str:
     """Return the server's model that the preset is written for, or its only one."""
-    host = hosts.host_of(hosts.base_url(server))
-    if not hosts.is_allowed(host):
-        raise UnconfirmedHostError(host)
     offered = models_of(server).models
     known = {name.rsplit("/", 1)[-1].casefold() for name in preset.hf_ids}
     fitting = [name for name in offered if name.rsplit("/", 1)[-1].casefold() in known]
@@ -471,31 +516,36 @@ def place_of(wanted: Wanted, answerer: Any) -> ModelPlace | None:
         return None
     if isinstance(answerer.way, ServerWay):
         return ModelPlace(answerer.preset.name, answerer.way.url, answerer.model_id)
+    if isinstance(answerer.way, ServerPool):
+        return ModelPlace(answerer.preset.name, " ".join(answerer.way.urls), answerer.model_id)
     folder = str(Path(wanted.folder).expanduser().absolute())
     python, device = wanted.python and interpreter_of(wanted.python), wanted.device
     return ModelPlace(answerer.preset.name, folder=folder, python=python, device=device)
 
 
 class KitOfCase:
-    """Opens an agent's kit for a case; for the questions of one case it is opened once."""
+    """Opens an agent's kit for a case; once for all questions of it, or of two."""
 
     def __init__(
         self, opened: Opened, name: str, predicted: Sequence[Path], from_files: bool
     ) -> None:
         self._opened, self._name = opened, name
         self._predicted, self._from_files = tuple(predicted), from_files
-        self._kit: Kit | None = None
-        self._case: Case | None = None
+        self._lock = Lock()
+        self._last: list[tuple[Case, Kit]] = []
 
     def __call__(self, case: Case) -> Kit:
-        """Return the kit. Raises CtvqaError when it has nothing to stand on."""
-        if self._kit is None or self._case is not case:
-            self._kit = open_kit(
+        """Return the kit; from any thread. Raises CtvqaError when it has nothing to stand on."""
+        with self._lock:  # questions of two cases may be asked at once: none gets the other's kit
+            for known, kit in self._last:
+                if known is case:
+                    return kit
+            kit = open_kit(
                 self._opened,
                 self._name,
                 case,
                 predicted_roots=self._predicted,
                 prefer_files=self._from_files,
             )
-            self._case = case
-        return self._kit
+            self._last = [(case, kit), *self._last[:1]]
+            return kit

@@ -20,27 +20,31 @@ from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Run, Score, Turn
 from napari_ctvqa.evidence.chains import prediction_chain, reference_chain, wanted_structures
 from napari_ctvqa.evidence.compare import compare_chains, judged
+from napari_ctvqa.io.json_files import is_file
+from napari_ctvqa.io.result_journal import partial_of
 from napari_ctvqa.io.seen_writing import SeenAnswer
-from napari_ctvqa.runners.batch import run_batch
-from napari_ctvqa.runners.kept import keep_answer, keep_stopped, result_path
+from napari_ctvqa.runners.batch import batch_description, run_batch
+from napari_ctvqa.runners.kept import keep_answer, keep_stopped, result_path, unfinished
 from napari_ctvqa.runners.opening import Opened, open_path
 from napari_ctvqa.runners.segmenter import add_segmented
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.chains import ChainComparison
     from napari_ctvqa.core.checks import Checked, ReferenceCheck
     from napari_ctvqa.core.ports import Answerer
-    from napari_ctvqa.runners.batch import BatchProgress
+    from napari_ctvqa.core.servers import ServerCount
+    from napari_ctvqa.runners.batch_progress import BatchProgress
     from napari_ctvqa.runners.validate import ValidationProgress
 
 logger = logging.getLogger(__name__)
 
 WORDS_EVERY_S = 1 / 30
 """How often the words of an answer are shown at most."""
+GOES_ON = "Goes on with a run that was not finished; what failed in it is asked again."
 REPORT_EVERY_S = 0.2
 """How often a running batch shows what it has: the answers themselves are on disk at once."""
 
@@ -98,6 +102,7 @@ class Begun:
 
     answerer: Answerer
     path: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,11 @@ class BatchReport:
     done: int
     failed: int
     seconds_left: float | None
+    per_second: float = 0.0
+    accuracy: float | None = None
+    """Mean official credit of the ``scored`` answers so far, 0 to 1."""
+    scored: int = 0
+    servers: tuple[ServerCount, ...] = ()
 
 
 def opened_steps(request: OpenRequest, assumed: AnswerFormat) -> Generator[object, None, None]:
@@ -333,6 +343,9 @@ def batch_answers(
 ) -> Generator[Begun | BatchReport, None, None]:
     """Yield who answers into which file, then a batch's answers as ``scored_batch`` does.
 
+    A run of the same kind that was not finished goes on in its file, and what failed in it is
+    asked again.
+
     ``segmented``: see ``live_answers``.
 
     Raises
@@ -341,7 +354,12 @@ def batch_answers(
         What ``make`` raises, and when the file cannot be written.
     """
     answerer = make()
-    out = result_path(opened, answerer.name, answer_format)
+    segmented = segmented and is_live(answerer)
+    config = batch_description(
+        opened, answerer, answer_format, assume_none=assume_none, segmented=segmented
+    )
+    begun = unfinished(opened, answerer.name, answer_format, config)
+    out = begun or result_path(opened, answerer.name, answer_format)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -349,7 +367,9 @@ def batch_answers(
             f"{out.parent} cannot be made: {error.strerror or error}.",
             hint="Answers are kept there; make room or give the folder back.",
         ) from error
-    yield Begun(answerer, str(out))
+    yield Begun(answerer, str(out), "" if begun is None else GOES_ON)
+    if begun is not None:
+        yield from _answered_before(opened, begun, answer_format)
     items = run_batch(
         opened,
         answerer,
@@ -357,9 +377,32 @@ def batch_answers(
         out,
         rows=rows,
         assume_none=assume_none,
-        segmented=segmented and is_live(answerer),
+        segmented=segmented,
+        retry_errors=begun is not None,
     )
     yield from scored_batch(items, opened, answer_format)
+
+
+def _answered_before(
+    opened: Opened, out: Path, answer_format: AnswerFormat
+) -> Iterator[BatchReport]:
+    """Yield what a run that was not finished has answered; what cannot be read is not shown.
+
+    Nothing is lost then: the run itself goes by its own journal.
+    """
+    assert opened.benchmark is not None
+    assert opened.questions is not None
+    for path in (out, partial_of(out)):
+        if not is_file(path):
+            continue
+        try:
+            run = opened.read_results(path)
+        except CtvqaError as error:
+            logger.warning("what was answered before is not shown: %s", error)
+            continue
+        scores = opened.benchmark.scores(opened.questions, run, answer_format)
+        predictions = dict(run.predictions)  # built here, not in the window's thread
+        yield BatchReport(predictions, scores, len(predictions), 0, None)
 
 
 def is_live(answerer: Answerer) -> bool:
@@ -380,10 +423,9 @@ def scored_batch(
     try:
         for last in items:
             if last.prediction is not None:
-                key = last.prediction.question_id
-                question = opened.questions.by_id(key)
-                predictions[key] = last.prediction
-                scores[key] = opened.benchmark.score(question, last.prediction, answer_format)
+                predictions[last.prediction.question_id] = last.prediction
+                if last.score is not None:
+                    scores[last.prediction.question_id] = last.score
             if time.monotonic() - reported >= REPORT_EVERY_S:
                 yield _batch_report(predictions, scores, last)
                 predictions, scores, reported = {}, {}, time.monotonic()
@@ -401,7 +443,17 @@ def scored_batch(
 def _batch_report(
     predictions: dict[str, Prediction], scores: dict[str, Score], progress: BatchProgress
 ) -> BatchReport:
-    return BatchReport(predictions, scores, progress.done, progress.failed, progress.seconds_left)
+    return BatchReport(
+        predictions,
+        scores,
+        progress.done,
+        progress.failed,
+        progress.seconds_left,
+        progress.per_second,
+        progress.accuracy,
+        progress.scored,
+        progress.servers,
+    )
 
 
 def validation_reports(

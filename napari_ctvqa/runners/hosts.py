@@ -48,6 +48,22 @@ def base_url(text: str) -> str:
     return f"{scheme}://{shown}{port}{path}"
 
 
+def servers_of(text: str) -> tuple[str, ...]:
+    """Return the base addresses in a text, blanks or commas between them, each once.
+
+    Raises
+    ------
+    AddressError
+        As ``base_url`` does.
+    """
+    return tuple(dict.fromkeys(base_url(one) for one in text.replace(",", " ").split()))
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """Return the hosts of the addresses in a text, each once. Raises AddressError."""
+    return tuple(dict.fromkeys(host_of(one) for one in servers_of(text)))
+
+
 def _parsed(text: str) -> httpx.URL:
     import httpx
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import glob
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal
+from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal, result_file_of
 from napari_ctvqa.io.seen_files import has_seen
 from napari_ctvqa.io.seen_writing import SeenFiles
 from napari_ctvqa.runners.batch import result_row, run_description, with_note
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.records import AnswerFormat, Prediction, Question
     from napari_ctvqa.io.seen_writing import SeenAnswer
     from napari_ctvqa.runners.opening import Opened
+
+_MOST_UNFINISHED = 20
 
 
 def results_folder(opened: Opened) -> Path:
@@ -30,6 +36,29 @@ def result_path(opened: Opened, model: str, answer_format: AnswerFormat) -> Path
     """Return a new file for a run's results in the user's data folder."""
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     return results_folder(opened) / f"{model}_{answer_format.value}_{stamp}.json"
+
+
+def unfinished(
+    opened: Opened, model: str, answer_format: AnswerFormat, config: Mapping[str, Any]
+) -> Path | None:
+    """Return the newest result file in the user's data whose run can go on; None for none.
+
+    It was stopped or killed before its end, ``config`` says that it was made alike, and no other
+    window is at it.
+    """
+    found = results_folder(opened).glob(
+        f"{glob.escape(model)}_{answer_format.value}_*.partial.jsonl"
+    )
+    for partial in sorted(found, reverse=True)[:_MOST_UNFINISHED]:
+        path = result_file_of(partial)
+        if "_single_" in path.name:
+            continue
+        try:
+            with ResultJournal(path, config):
+                return path
+        except CtvqaError:
+            continue
+    return None
 
 
 def checks_path(opened: Opened) -> Path:

@@ -7,7 +7,16 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Tokens, Usage, Warned
+from napari_ctvqa.core.events import (
+    Again,
+    Done,
+    Event,
+    Failed,
+    FailureKind,
+    Tokens,
+    Usage,
+    Warned,
+)
 
 if TYPE_CHECKING:
     from threading import Event as Flag
@@ -42,6 +51,8 @@ class Facts:
     thinking: list[str] = field(default_factory=list)
     """Reasoning that a server sent apart from the text, request by request."""
     failed: Failed | None = None
+    servers: list[str] = field(default_factory=list)
+    """Which of several servers answered, request by request, each once."""
 
     def note(self, text: str) -> None:
         """Add a note once."""
@@ -59,6 +70,8 @@ class Facts:
             said = self.failed
             kept["failure"] = {"kind": said.kind.value, "hint": said.hint, "detail": said.detail}
             kept |= {"partial_text": said.partial} if said.partial else {}
+        if self.servers:
+            kept["server"] = ", ".join(self.servers)
         if self.usage:
             kept["usage"] = _added(self.usage)
         return MappingProxyType(kept)
@@ -101,6 +114,8 @@ class Speaker:
                     if size > MAX_TEXT:
                         facts.thinking.append("".join(thoughts))
                         return Heard(failed=_too_long("".join(pieces)))
+                elif isinstance(event, Again):
+                    pieces, thoughts, size = [], [], 0
                 elif isinstance(event, Usage):
                     facts.usage.append(event)
                 elif isinstance(event, Warned):
@@ -111,6 +126,8 @@ class Speaker:
                     return Heard(failed=replace(event, partial=partial))
                 elif isinstance(event, Done):
                     facts.thinking.append(event.thinking)
+                    if event.server and event.server not in facts.servers:
+                        facts.servers.append(event.server)
                     return _ended(event)
                 yield event
         finally:

@@ -69,6 +69,8 @@ class ServerWay:
         How long the server may stay silent.
     probes
         Whether the server is probed where nothing is known of it.
+    patient
+        Wait where the server asks for it, and ask again; else that is a failure with ``wait_s``.
 
     Raises
     ------
@@ -77,7 +79,13 @@ class ServerWay:
     """
 
     def __init__(
-        self, url: str, model: str, *, limits: Limits | None = None, probes: bool = True
+        self,
+        url: str,
+        model: str,
+        *,
+        limits: Limits | None = None,
+        probes: bool = True,
+        patient: bool = True,
     ) -> None:
         self.url = hosts.base_url(url)
         self.model = model
@@ -86,13 +94,14 @@ class ServerWay:
         self.host = "" if hosts.is_loopback(self._host) else self._host
         self.profile: Profile = stored_profile(self.url, model)
         self._limits = limits or Limits()
+        self._waits = _MOST_WAITS if patient else 0
         self._data_urls = DataUrls()
         self._models: tuple[str, ...] | None = None
         # What this object need not probe (again).
         self._probed: set[str] = set()
         self._done: set[str] = set() if probes else {_LIST, _PICTURES, _TOOLS}
 
-    def ask(self, ask: Ask, cancelled: Flag) -> Iterator[Event]:
+    def ask(self, ask: Ask, cancelled: Flag) -> Generator[Event, None, None]:
         """Yield Status, Tokens, Usage, Warned, and last Done or Failed; never raises.
 
         Before the first pictures, and the first tools, the server is probed once; what was learned
@@ -112,7 +121,7 @@ class ServerWay:
     def close(self) -> None:
         """Free nothing: connections end with their request."""
 
-    def _guarded(self, events: Callable[[Key], Iterator[Event]]) -> Iterator[Event]:
+    def _guarded(self, events: Callable[[Key], Iterator[Event]]) -> Generator[Event, None, None]:
         """Yield events without the key in them; what is raised becomes the last one."""
         key = NO_KEY
         try:
@@ -262,7 +271,7 @@ class ServerWay:
                 body.fields,
                 key,
                 self._limits,
-                may_wait=waits < _MOST_WAITS,
+                may_wait=waits < self._waits,
             )
             yield from once.events(body.encoded(), cancelled)
             if once.wait_s is not None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from threading import Lock
 from typing import Any
 
 from napari_ctvqa.io.user_config import config_folder, store_object, stored_object
@@ -16,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 _FILE = "server_profiles.json"
 _MOST_PROFILES = 200
+_storing = Lock()
+"""Several servers of one run learn at once; each adds to the file what it has learned."""
 
 
 class Kind(StrEnum):
@@ -215,6 +218,11 @@ def stored_profile(url: str, model: str) -> Profile:
 
 def store_profile(profile: Profile) -> None:
     """Remember a profile, the newest last; a failure is logged only."""
+    with _storing:
+        _store(profile)
+
+
+def _store(profile: Profile) -> None:
     profiles = stored_object(_FILE)
     profiles.pop(_key(profile.url, profile.model), None)
     profiles[_key(profile.url, profile.model)] = {

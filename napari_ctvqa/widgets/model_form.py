@@ -46,7 +46,9 @@ class ModelForm(QWidget):
         self._mode = _box("How it answers")
         self._kit = _box("Tool kit")
         self._where = _box("Where it runs")
-        self._server = _line("Server address", "http://localhost:8000/v1")
+        self._server = _line(
+            "Server address", "http://localhost:8000/v1  (several: a blank between)"
+        )
         self._served = _line("Model's name on the server", "the only one there")
         self._folder = _line("Model folder", "a folder with config.json")
         self._browse = QPushButton("Browse …")
@@ -170,7 +172,7 @@ class ModelForm(QWidget):
             return f"Give {what} first."
         if wanted.server:
             try:
-                hosts.base_url(wanted.server)
+                hosts.servers_of(wanted.server)
             except CtvqaError as error:
                 return str(error)
         if choice.unavailable and not wanted.python and not _only_unconfirmed(choice):
@@ -186,13 +188,10 @@ class ModelForm(QWidget):
         if not server:
             return "Nothing leaves this machine."
         try:
-            host = hosts.host_of(hosts.base_url(server))
+            asked = hosts.hosts_of(server)
         except CtvqaError:
             return ""
-        if hosts.is_loopback(host):
-            return f"Pictures go to {one_line(host, 120)}, on this machine."
-        known = "confirmed" if hosts.is_allowed(host) else "you are asked once before"
-        return f"Pictures go to {one_line(host, 120)}, another machine ({known})."
+        return "\n".join(_host_line(host) for host in asked)
 
     # ------------------------------------------------------------------- rows
 
@@ -258,13 +257,20 @@ class ModelForm(QWidget):
             self._folder.setText(str(Path(found)))
 
 
+def _host_line(host: str) -> str:
+    if hosts.is_loopback(host):
+        return f"Pictures go to {one_line(host, 120)}, on this machine."
+    known = "confirmed" if hosts.is_allowed(host) else "you are asked once before"
+    return f"Pictures go to {one_line(host, 120)}, another machine ({known})."
+
+
 def _only_unconfirmed(choice: Choice) -> bool:
     """Return whether the one thing in the way is a question that is asked before the run."""
     place = choice.place
     if place is None or not place.server:
         return False
     try:
-        return not hosts.is_allowed(hosts.host_of(hosts.base_url(place.server)))
+        return not all(hosts.is_allowed(host) for host in hosts.hosts_of(place.server))
     except CtvqaError:
         return False
 

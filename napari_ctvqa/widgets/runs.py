@@ -164,7 +164,12 @@ class Runs:
             self._before = run.predictions.get(key) if run is not None else None
             kept = hasattr(item.answerer, "close")
             self.session.update(
-                progress=replace(self.session.progress, model=item.answerer.name, path=item.path),
+                progress=replace(
+                    self.session.progress,
+                    model=item.answerer.name,
+                    path=item.path,
+                    message=item.message or self.session.progress.message,
+                ),
                 loaded=item.answerer.name if kept else self.session.loaded,
             )
             if kept:
@@ -266,6 +271,9 @@ class Runs:
                 done=item.done,
                 failed=item.failed,
                 seconds_left=item.seconds_left,
+                accuracy=item.accuracy,
+                scored=item.scored,
+                servers=item.servers,
             ),
         )
 

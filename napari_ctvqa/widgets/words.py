@@ -412,6 +412,16 @@ def time_left(seconds: float | None) -> str:
     return f"about {seconds / 3600:.1f} h left"
 
 
+def accuracy_text(progress: RunProgress, *, hidden: bool) -> str:
+    """Return the official accuracy so far and of how many; nothing of it while hidden."""
+    if progress.accuracy is None:
+        return ""
+    if hidden:
+        return "The accuracy is hidden while references are."
+    so_far = " so far" if progress.done < progress.total else ""
+    return f"Official accuracy{so_far}: {progress.accuracy:.1%} of {progress.scored:,} answers"
+
+
 def progress_text(progress: RunProgress, per_second: float | None) -> str:
     """Return count, failures, rate and time left of a run."""
     parts = [f"{progress.done:,} of {progress.total:,}"]

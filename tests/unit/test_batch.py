@@ -15,7 +15,7 @@ from napari_ctvqa.core.records import AnswerFormat, Prediction, ToolCall, ToolRe
 from napari_ctvqa.io.result_journal import ResultJournal
 from napari_ctvqa.io.seen_files import has_seen, read_events, read_seen
 from napari_ctvqa.models.rules import MODEL
-from napari_ctvqa.runners import batch
+from napari_ctvqa.runners import batch, batch_progress
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import GaveUpError, run_batch
 from napari_ctvqa.runners.kits import open_kit
@@ -471,7 +471,7 @@ def test_a_run_left_in_the_middle_of_an_answer_keeps_what_had_come_as_no_answer(
     opened, out = open_path(benchmark), tmp_path / "r.json"
     items = run_batch(opened, asked_model("A: so"), AnswerFormat.MC, out, rows=[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "_SHOWN_EVERY_S", 0)
+        patch.setattr(batch_progress, "SHOWN_EVERY_S", 0)
         for item in items:
             if item.words == "A: ":
                 break
@@ -483,7 +483,7 @@ def test_a_run_left_in_the_middle_of_an_answer_keeps_what_had_come_as_no_answer(
 
 
 def test_the_words_of_a_running_answer_are_told_now_and_then(benchmark, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_SHOWN_EVERY_S", 0)
+    monkeypatch.setattr(batch_progress, "SHOWN_EVERY_S", 0)
     items = everything(open_path(benchmark), asked_model("A: yes"), tmp_path / "r", rows=[0])
     words = [item.words for item in items if item.words]
     assert "reading the prompt" in words and "A: yes" in "".join(words)

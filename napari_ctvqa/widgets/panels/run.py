@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.servers import server_line
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
 from napari_ctvqa.runners.choices import choices
@@ -28,7 +29,7 @@ from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
-from napari_ctvqa.widgets.words import FORMAT_WORDS, progress_text
+from napari_ctvqa.widgets.words import FORMAT_WORDS, accuracy_text, progress_text
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QCloseEvent, QShowEvent
@@ -58,6 +59,8 @@ class RunPanel(QWidget):
         self._cancel = QPushButton("Cancel")
         self._bar = ProgressBar()
         self._progress = Label(role="heading")
+        self._accuracy = Label()
+        self._servers = Label(role="small")
         self._message = Label(role="muted")
         self._file = Label(role="small")
         self._unavailable = Label(role="small")
@@ -74,6 +77,7 @@ class RunPanel(QWidget):
             (session.question_changed, self._show_scope),
             (session.case_changed, self._show_scope),
             (session.runs_changed, self._show_format),
+            (session.reveal_changed, self._show_progress),
             panel=self,
         )
         self._show_format()
@@ -107,6 +111,8 @@ class RunPanel(QWidget):
         for part in (
             self._bar,
             self._progress,
+            self._accuracy,
+            self._servers,
             self._message,
             self._file,
             self._unload,
@@ -195,6 +201,8 @@ class RunPanel(QWidget):
         name = one_line(progress.model, 60)
         counts = progress_text(progress, per_second if running else None)
         self._progress.show_text(f"{name}: {counts}" if progress.total else "")
+        self._accuracy.show_text(accuracy_text(progress, hidden=self._session.hide_reference))
+        self._servers.show_text("\n".join(server_line(one) for one in progress.servers))
         self._message.show_text(progress.message)
         kept = f"Answers are kept, as they come, in {progress.path}" if progress.path else ""
         self._file.show_text(kept)
