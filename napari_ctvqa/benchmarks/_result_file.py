@@ -15,7 +15,7 @@ from napari_ctvqa.benchmarks._records import (
     without_pictures,
 )
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.core.records import AnswerFormat, Prediction, Run
+from napari_ctvqa.core.records import MADE, AnswerFormat, Prediction, Run
 from napari_ctvqa.io.json_files import Row, Rows, is_lines, json_lines, parse_json, read_text
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def read_run(path: Path, questions: QuestionSet) -> Run:
         str(path),
         read_only(metrics) if isinstance(metrics, dict) else {},
         (*problems, *_notes(table, len(usable), data, questions)),
+        read_only({key: data[key] for key in MADE if key in data}),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.audit import ALL, NOT_STATED, OUTCOMES, SUBTYPE
-from napari_ctvqa.core.records import Outcome
+from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.core.unread import UNREAD_WORDS
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ OUTCOME_WORDS = {
     Outcome.UNREAD: "unread",
     Outcome.UNSCORED: "not scored",
 }
+FORMAT_WORDS = {AnswerFormat.MC: "multiple choice", AnswerFormat.FREEFORM: "free form"}
 INTERVAL_NOTE = (
     "Intervals are Wilson's at 95 % and take answers as independent; those about one CT are not "
     "quite, so the truth is a little wider."
@@ -58,7 +59,7 @@ def explained(table: CrossTable, titles: tuple[str, str], note: str = "") -> tup
         filter(
             None,
             (
-                _difference(table),
+                _difference(table, titles),
                 _alone(f"Right by “{ours}” alone", official, _cells(table, second=Outcome.RIGHT)),
                 _alone(f"Right by “{official}” alone", ours, _cells(table, first=Outcome.RIGHT)),
                 _read_otherwise(table),
@@ -71,14 +72,15 @@ def explained(table: CrossTable, titles: tuple[str, str], note: str = "") -> tup
     )
 
 
-def _difference(table: CrossTable) -> str:
+def _difference(table: CrossTable, titles: tuple[str, str]) -> str:
     first, second = table.official.right, table.ours.right
     same = len(table.cells.get((Outcome.RIGHT, Outcome.RIGHT), ()))
     if first == second == same:
         return f"Both count the same {_answers(same)} as right."
     if first == second:
         return f"Both count {_answers(first)} as right, but not the same ones."
-    return f"As read there are {second - first:+,} right answers: {second:,} instead of {first:,}."
+    apart = f"{abs(second - first):,} {'more' if second > first else 'fewer'}"
+    return f"“{titles[1]}” counts {second:,} as right, “{titles[0]}” {first:,}: {apart}."
 
 
 def _answers(count: int) -> str:

@@ -247,3 +247,9 @@ class Run:
     path: str = ""
     recorded_metrics: Mapping[str, Any] = field(default_factory=no_items)
     notes: tuple[str, ...] = ()
+    made: Mapping[str, Any] = field(default_factory=no_items)
+    """What the file says of how it was made, one of our own: kit, config …; see ``MADE``."""
+
+
+MADE = ("kit", "benchmark", "config", "absent_means_none", "segmented_masks")
+"""Keys of a result file of our own that say under which conditions its answers were made."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from napari_ctvqa.core.audit_text import OUTCOME_WORDS
+from napari_ctvqa.core.audit_text import FORMAT_WORDS, OUTCOME_WORDS
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.names import is_known, label
@@ -29,7 +29,6 @@ NOT_STATED = "not stated"
 PATIENT_FIELDS = (("Sex", "sex"), ("age", "age"), ("phase", "contrast"), ("scanner", "scanner"))
 HIDDEN_REFERENCE = "Reference: hidden until you reveal it"
 QUOTED = 60
-FORMAT_WORDS = {AnswerFormat.MC: "multiple choice", AnswerFormat.FREEFORM: "free form"}
 MATCH_WORDS = {
     StepMatch.SAME: ("✓", "same", "right"),
     StepMatch.MISSING: ("∅", "missing: the model has no such step", "wrong"),

@@ -121,7 +121,7 @@ def test_unread_answers_are_sorted_by_why(made):
 
 def test_the_sentences_say_what_makes_the_difference(made):
     assert explained(made.total, TEXT_SCORES, "A note.") == (
-        "As read there are -1 right answers: 3 instead of 4.",
+        "“As a person reads it” counts 3 as right, “Official scorer” 4: 1 fewer.",
         "Right by “As a person reads it” alone: 2 (by “Official scorer” wrong 1, unread 1).",
         "Right by “Official scorer” alone: 3 (by “As a person reads it” unread 3).",
         "“Official scorer” gives credit to 1 failed answer, which is none.",
