@@ -17,6 +17,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_ctvqa.core.audit_text import FORMAT_WORDS
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.servers import server_line
 from napari_ctvqa.core.session import CaseState, RunState
@@ -29,7 +30,7 @@ from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
-from napari_ctvqa.widgets.words import FORMAT_WORDS, accuracy_text, progress_text
+from napari_ctvqa.widgets.words import accuracy_text, progress_text
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QCloseEvent, QShowEvent
