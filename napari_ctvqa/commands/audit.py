@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.cli import one_line, speaks_utf8, write_out
@@ -27,14 +28,18 @@ from napari_ctvqa.core.audit_text import (
     unread_words,
     where_text,
 )
+from napari_ctvqa.core.calibration import calibration_words, calibrations
 from napari_ctvqa.core.cells import safe_cell
+from napari_ctvqa.core.errors import UsageError
 from napari_ctvqa.core.scoring import score_note, score_titles
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from napari_ctvqa.core.audit import Audit, CrossTable, Total
+    from napari_ctvqa.core.calibration import Calibration
+    from napari_ctvqa.core.records import Run
 
 CELL_FIELDS = ("group", "label", "official", "read", "unread", "n", "where")
 _LABEL_WIDTH = 38
@@ -49,6 +54,10 @@ class AuditCommand:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_results_arguments(parser)
+        parser.add_argument(
+            "--calibration", type=Path, metavar="FILE.svg",
+            help="draw right answers against the confidence that the run stored with them",
+        )  # fmt: skip
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="write JSON, with question ids")
         form.add_argument(
@@ -62,9 +71,13 @@ class AuditCommand:
         found = read_scored(args, opened, questions)
         warn(found.run.notes)
         made = audit(found.run.model, questions, found.scores)
+        calibrated = calibrations(found.run, found.scores)
+        if args.calibration is not None:
+            _draw(args.calibration, calibrated, found.run)
         titles, note = score_titles(opened.benchmark), score_note(opened.benchmark)
         if args.json:
-            text = json.dumps(as_json(made, titles, note), ensure_ascii=not speaks_utf8())
+            data = {**as_json(made, titles, note), "calibration": [*map(_curve, calibrated)]}
+            text = json.dumps(data, ensure_ascii=not speaks_utf8())
             write_out(text + "\n")
         elif args.csv:
             write_out(as_csv(made))
@@ -72,10 +85,35 @@ class AuditCommand:
             assert opened.benchmark is not None
             head = f"{opened.benchmark.title}, {one_line(made.model)}, {found.format.value}"
             write_out(f"{head}\n")
-            for line in text_lines(made, titles, note):
+            curves = [line for one in calibrated for line in calibration_words(one)]
+            for line in (*text_lines(made, titles, note), *curves):
                 write_out(line + "\n")
         sys.stdout.flush()
         return report_problems(questions)
+
+
+def _draw(path: Path, calibrated: Sequence[Calibration], run: Run) -> None:
+    """Draw the run's calibration.
+
+    Raises
+    ------
+    UsageError
+        Where it has no confidences, or of two kinds.
+    """
+    from napari_ctvqa.exports.calibration import EXPORT
+
+    if not calibrated:
+        raise UsageError(
+            f"{one_line(run.path)} holds no confidence to draw.",
+            hint="Ask for it when the model answers: napari-ctvqa run --help.",
+        )
+    if len(calibrated) > 1:
+        raise UsageError(
+            f"{one_line(run.path)} holds confidences of {len(calibrated)} kinds, which are not "
+            "one curve.",
+            hint="See them apart in --json.",
+        )
+    EXPORT.write(calibrated[0], path, one_line(run.model))
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -175,6 +213,28 @@ def _total_json(total: Total) -> dict[str, Any]:
         "credit": total.credit,
         "share": total.share,
         "interval": None if ends is None else [ends.low, ends.high],
+    }
+
+
+def _curve(found: Calibration) -> dict[str, Any]:
+    return {
+        "from": None if found.source is None else found.source.value,
+        "n": found.total.n,
+        "right": found.total.right,
+        "mean_confidence": found.confidence,
+        "expected_calibration_error": found.error,
+        "without_confidence": found.without,
+        "unread": found.unread,
+        "bins": [
+            {
+                "from": one.low,
+                "to": one.high,
+                "mean_confidence": one.confidence,
+                **_total_json(one.total),
+                "ids": list(one.ids),
+            }
+            for one in found.bins
+        ],
     }
 
 
