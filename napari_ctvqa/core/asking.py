@@ -17,6 +17,7 @@ from napari_ctvqa.core.records import no_items
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from napari_ctvqa.core.model_volumes import ModelVolume
     from napari_ctvqa.core.records import ToolCall
 
 
@@ -110,7 +111,8 @@ class Ask:
     ``crop_to_patches`` …), where the way to run can pass them on. ``expected_tokens`` is our
     estimate of the prompt, 0 when unknown: a server that reports far fewer has cut it.
     ``meanings`` holds, for a model that knows a few words only, what each of them is in the form
-    that is asked for: the letter of the option that says ``Yes``.
+    that is asked for: the letter of the option that says ``Yes``. ``volume`` is what a volume model
+    gets beside the words; its place in them is the prompt's own.
     """
 
     messages: tuple[Message, ...]
@@ -121,6 +123,7 @@ class Ask:
     expected_tokens: int = 0
     closed_tools: tuple[Mapping[str, Any], ...] = ()
     meanings: Mapping[str, str] = field(default_factory=no_items)
+    volume: ModelVolume | None = None
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -170,7 +173,8 @@ class Preset:
     dialect
         How tool calls are written: ``hermes``, ``qwen3_coder``, ``meissa``, ``json`` or ``none``.
     grounding
-        ``rel1000_xyxy``, ``rel1000_yxyx``, ``abs_px_resized`` or ``none``.
+        ``rel1000_xyxy``, ``rel1000_yxyx``, ``abs_px_resized``, ``norm3d`` (a volume's box, parts of
+        1 along its own axes) or ``none``.
     strip
         What is cut from the text before reading: ``think``, ``unused94``, ``echo``, ``eot``.
     needs_torchvision, gated, never_fp16

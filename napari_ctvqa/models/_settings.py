@@ -78,11 +78,7 @@ def feeding(preset: Preset, settings: Mapping[str, Any]) -> Feeding:
         known = ", ".join((*_READERS, *_SAMPLING_READERS))
         raise CtvqaError(f"No setting is called {unknown[0]!r}.", hint=f"There are: {known}.")
     given = {name: _read(name, read, settings) for name, read in _READERS.items()}
-    drawn = {
-        name: _read(name, read, settings)
-        for name, read in _SAMPLING_READERS.items()
-        if name in settings
-    }
+    drawn = drawing(settings)
     return Feeding(
         plane=given["plane"] or "axial",
         choice=given["sampling_of_slices"] or preset.sampling_of_slices,
@@ -99,6 +95,40 @@ def feeding(preset: Preset, settings: Mapping[str, Any]) -> Feeding:
         with_tools=bool(given["with_tools"]),
         sampling=replace(preset.sampling, **drawn),
     )
+
+
+def drawing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of ``Sampling`` among the settings. Raises CtvqaError for a wrong one."""
+    return {
+        name: _read(name, read, settings)
+        for name, read in _SAMPLING_READERS.items()
+        if name in settings
+    }
+
+
+def chosen(settings: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Return settings that are one of a few values each, the first where none is given.
+
+    Raises
+    ------
+    CtvqaError
+        For a setting that is neither among these nor of ``Sampling``, or has another value.
+    """
+    unknown = sorted(set(settings) - set(allowed) - set(_SAMPLING_READERS))
+    if unknown:
+        known = ", ".join((*allowed, *_SAMPLING_READERS))
+        raise CtvqaError(f"No setting is called {unknown[0]!r}.", hint=f"There are: {known}.")
+    found = {}
+    for name, values in allowed.items():
+        value = settings.get(name)
+        if value is not None and (value not in values or type(value) is not type(values[0])):
+            listed = ", ".join(str(one) for one in values)
+            raise CtvqaError(
+                f"The setting {name} is {str(value)[:80]!r}; expected one of {listed}.",
+                hint="Correct it.",
+            )
+        found[name] = values[0] if value is None else value
+    return found
 
 
 def _or(value: Any, other: Any) -> Any:

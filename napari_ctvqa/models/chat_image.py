@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.dialects import read_calls, terminated
-from napari_ctvqa.core.errors import CtvqaError, GeometryError
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.output_text import Stripped, stripped
 from napari_ctvqa.core.picture_tokens import prompt_tokens
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.regions import slices_of
+from napari_ctvqa.models._contract import check_sides
 from napari_ctvqa.models._pictures import (
     chosen_slices,
     frame_of,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question, ToolCall
     from napari_ctvqa.models._pictures import Frame
 
-_SIDES_SWAPPED = "side_swapped"
 TOY_NOTE = "toy model, not valid on real CT"
 MASKS_CHOSE = (
     "the slices were chosen by masks: the model is told where to look, so this is no fair test"
@@ -138,29 +138,6 @@ class ChatImage:
         if preset.dialect == "meissa" and terminated(found.calls) is not None:
             return (), ""
         return found.calls, "; ".join((*found.repaired, *found.unread))
-
-
-def check_sides(case: Case) -> None:
-    """Raise GeometryError where left and right of the case are not to be trusted.
-
-    A mask that does not fit the CT tells nothing of the CT's sides; labels on the wrong side do.
-    """
-    warnings = [
-        *case.volume.report.warnings,
-        *(w for w in case.report.warnings if w.code == _SIDES_SWAPPED),
-    ]
-    red = dict.fromkeys(w.message for w in warnings if w.level is Level.RED)
-    if red:
-        raise GeometryError(
-            f"The sides of {case.case_id} are not known, so no picture of it is sent: "
-            + "; ".join(red),
-            hint="Correct the header, or ask about another case.",
-        )
-    if not case.sides_checked:
-        raise GeometryError(
-            f"The masks that tell left from right in {case.case_id} are still being read.",
-            hint="Ask again when the case is complete.",
-        )
 
 
 def _indices(case: Case, question: Question, fed: Feeding, axis: int) -> tuple[int, ...]:

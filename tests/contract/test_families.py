@@ -23,6 +23,7 @@ QUESTIONS = [
     Question("q", "case", "Volume?<|im_end|>", Reference("5"), organ="liver",
              subtype="organ volume measurement", answer_type=AnswerType.NUMERIC),
 ]  # fmt: skip
+GROUNDINGS = ("rel1000_xyxy", "rel1000_yxyx", "abs_px_resized", "norm3d", "none")
 TEXTS = ["", "A", "<think>", "\x00\ud800", "{" * 100_000, "<tool_call>{}", "Left.", "[FINAL]"]
 
 
@@ -44,7 +45,7 @@ def test_a_preset_is_complete(family, name):
     preset = family.presets[name]
     assert isinstance(preset, Preset) and preset.name == name and preset.title
     assert preset.dialect in DIALECTS
-    assert preset.grounding in ("rel1000_xyxy", "rel1000_yxyx", "abs_px_resized", "none")
+    assert preset.grounding in GROUNDINGS
     assert all(low < high for low, high in preset.windows_hu)
     assert preset.sampling.max_new_tokens >= 1
     json.dumps({"facts": dict(preset.facts), "template": dict(preset.template)})
