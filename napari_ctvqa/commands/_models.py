@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,21 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--folder", default="", metavar="PATH", help="a model folder, run in a process of its own"
     )
     parser.add_argument(
+        "--repository", default="", metavar="PATH",
+        help="the folder of the model's own code, for those that need it; see: napari-ctvqa models",
+    )  # fmt: skip
+    parser.add_argument(
+        "--base", default="", metavar="PATH", help="the folder of the model it was trained upon"
+    )
+    parser.add_argument(
+        "--trust-code", action="store_true",
+        help="allow the Python code of that model to run, in its present state, for good",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", dest="changed",
+        help="change a setting of the preset, e.g. recipe=m3d-seg (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
         "--python", default="", metavar="FILE", help="the Python that has torch and transformers"
     )
     parser.add_argument(
@@ -91,6 +107,8 @@ def chosen_answerer(args: argparse.Namespace, opened: Opened) -> tuple[Any, str]
 
     if args.confirm_host:
         _confirm(" ".join(args.server))
+    if args.trust_code:
+        _trust(args)
     answerer = answerer_for(_wanted(args), opened)
     return answerer, _kit(answerer, args.kit)
 
@@ -119,11 +137,30 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         args.device,
         args.max_steps,
         args.seed,
-        {} if args.slices is None else {"max_slices": args.slices},
+        {**({} if args.slices is None else {"max_slices": args.slices}), **dict(args.changed)},
         tuple(args.predicted),
         args.kit_files,
+        args.repository,
+        args.base,
         at_once=args.at_once,
     )
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Return name and value; JSON where it is some, else the text itself. Raises ValueError."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise ValueError(text)
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _trust(args: argparse.Namespace) -> None:
+    from napari_ctvqa.runners.choices import trust_code
+
+    trust_code(_wanted(args))
 
 
 def _confirm(servers: str) -> None:

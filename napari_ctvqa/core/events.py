@@ -12,7 +12,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from napari_ctvqa.core.asking import Prepared
+    from napari_ctvqa.core.cases import Mask
     from napari_ctvqa.core.records import ToolCall, ToolResult
 
 
@@ -92,6 +96,20 @@ class Again:
     text: str
 
 
+@dataclass(frozen=True, eq=False)
+class Segmented:
+    """A mask that a volume model gave with its text, in its own voxels (three axes, boolean)."""
+
+    mask: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined:
+    """The same mask on the CT's grid."""
+
+    mask: Mask
+
+
 class FailureKind(StrEnum):
     """Why a request failed; each has its own sentence and next step."""
 
@@ -154,4 +172,17 @@ class Warned:
     detail: str = ""
 
 
-Event = Sent | Status | Tokens | CallMade | CallReturned | Usage | Again | Warned | Done | Failed
+Event = (
+    Sent
+    | Status
+    | Tokens
+    | CallMade
+    | CallReturned
+    | Usage
+    | Again
+    | Segmented
+    | Outlined
+    | Warned
+    | Done
+    | Failed
+)

@@ -12,6 +12,8 @@ from napari_ctvqa.core.events import (
     Done,
     Failed,
     FailureKind,
+    Outlined,
+    Segmented,
     Sent,
     Status,
     Tokens,
@@ -21,6 +23,7 @@ from napari_ctvqa.core.events import (
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Prepared
+    from napari_ctvqa.core.cases import Mask
     from napari_ctvqa.core.events import Event
 
 MAX_TEXT = 2_000_000
@@ -68,6 +71,8 @@ class LiveRun:
     failure: Failed | None = None
     reason: str = ""
     """Why the last turn ended."""
+    masks: tuple[Mask, ...] = ()
+    """What a volume model outlined, on the CT's grid."""
 
     @property
     def running(self) -> bool:
@@ -93,6 +98,10 @@ class LiveRun:
             return replace(self, warnings=(*self.warnings, event))
         if isinstance(event, Again):
             return replace(self, status=event.text, text=self.text[: self.turn_from])
+        if isinstance(event, Segmented):
+            return self
+        if isinstance(event, Outlined):
+            return replace(self, masks=(*self.masks, event.mask))
         if isinstance(event, Done):
             return replace(self, reason=event.reason, fraction=None)
         if event.kind is FailureKind.CANCELLED:

@@ -138,7 +138,10 @@ class Family(Protocol):
     """A model family: how a case and a question become its input, how its text is read.
 
     ``reading_notes(preset, text, prompt="")`` may be left out: sentences on how the answer was
-    got from the text (a thought that never ends leaves nothing to read).
+    got from the text (a thought that never ends leaves nothing to read). So may
+    ``follow_up(preset, prepared, text, question, case, settings)``, which returns what is asked
+    next where the text asks for something itself (VILA-M3's experts), else None; and
+    ``modes``, the ways to answer where it knows no tools.
     """
 
     name: str

@@ -21,8 +21,8 @@ class ModelPlace:
     """Where a model can be reached, and how it is fed.
 
     ``server`` is an address and ``model`` its name there, or ``folder`` a model folder on this
-    machine, run by the interpreter ``python`` (empty for our own) on ``device``. Keys are never
-    part of it.
+    machine, run by the interpreter ``python`` (empty for our own) on ``device``, with the code in
+    ``repository`` upon the model in ``base`` where it needs those. Keys are never part of it.
     """
 
     preset: str
@@ -31,6 +31,8 @@ class ModelPlace:
     folder: str = ""
     python: str = ""
     device: str = ""
+    repository: str = ""
+    base: str = ""
 
 
 def remembered_places() -> tuple[ModelPlace, ...]:

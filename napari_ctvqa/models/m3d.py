@@ -103,8 +103,8 @@ def _preset(name: str, title: str, hf_id: str, weights_gb: float, licence: str) 
         facts=MappingProxyType(
             {
                 "loader": "m3d",
-                "needs": "transformers 4.45.2 in a Python of its own, and its own code",
-                "transformers": "4.45.2",
+                "needs": "transformers 4.45.2, monai",
+                "files": {"config.json": "its configuration", "*.safetensors": "its weights"},
                 "recipes": list(RECIPES),
                 "prompts": list(PROMPTS),
                 "tensor": [1, 1, *SHAPE],
@@ -136,6 +136,7 @@ class M3D:
     title = "M3D-LaMed"
     prompt_version = "m3d 1"
     presets: Mapping[str, Preset] = PRESETS
+    modes = ("direct",)
 
     def __init__(self) -> None:
         self._last = LastVolume()

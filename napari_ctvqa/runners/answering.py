@@ -9,17 +9,28 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.core.cases import Mask, Source
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Sent, Status
+from napari_ctvqa.core.events import (
+    Done,
+    Event,
+    Failed,
+    FailureKind,
+    Outlined,
+    Segmented,
+    Sent,
+    Status,
+)
 from napari_ctvqa.core.failures import failed_text
+from napari_ctvqa.core.model_volumes import region_of_mask
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import EMPTY, Prediction, RunConfig, Trace, Turn
 from napari_ctvqa.runners.agent import PROMPT, Agent
-from napari_ctvqa.runners.requests import Facts, Speaker
+from napari_ctvqa.runners.requests import Facts, Heard, Speaker
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Ask, Prepared, Preset
@@ -236,7 +247,8 @@ class ModelAnswerer:
         for note in prepared.notes:
             facts.note(note)
         if self.mode != AGENT:
-            return (yield from _direct(self._speaker(), prepared, facts))
+            direct = _Direct(self._speaker(), question, case, settings, facts)
+            return (yield from direct.run(prepared))
         assert self.kit_of is not None
         kit = self.kit_of(case)
         agent = Agent(self._speaker(), kit, prepared, facts, turns, self.max_steps)
@@ -266,16 +278,65 @@ class ModelAnswerer:
         return replace(ask, sampling=replace(ask.sampling, seed=self.seed))
 
 
-def _direct(speaker: Speaker, prepared: Prepared, facts: Facts) -> Generator[Event, None, str]:
-    """Ask once; yield what happens and return the text to score."""
-    yield Sent(prepared)
-    came = yield from speaker.ask(prepared.ask, facts)
-    if came.failed is not None:
-        facts.failed = came.failed
-        yield came.failed
-        return ""
-    yield Done(came.text, came.calls, came.reason)
-    return speaker.read(came, prepared.ask, facts)
+MOST_FOLLOWED = 3
+"""Requests of one question that a model's own text asks for, e.g. an expert's result."""
+
+
+@dataclass
+class _Direct:
+    """One question asked without tools of ours; what the model asks for itself is followed up."""
+
+    speaker: Speaker
+    question: Question
+    case: Case
+    settings: Mapping[str, Any]
+    facts: Facts
+
+    def run(self, prepared: Prepared) -> Generator[Event, None, str]:
+        """Yield what happens and return the text to score."""
+        follow_up = getattr(self.speaker.family, "follow_up", None)
+        for step in range(1, MOST_FOLLOWED + 1):
+            yield Sent(prepared, step)
+            came = yield from self._asked(prepared.ask)
+            if came.failed is not None:
+                self.facts.failed = came.failed
+                yield came.failed
+                return ""
+            yield Done(came.text, came.calls, came.reason)
+            more = None
+            if follow_up is not None and step < MOST_FOLLOWED:
+                preset, settings = self.speaker.preset, self.settings
+                more = follow_up(preset, prepared, came.text, self.question, self.case, settings)
+            if more is None:
+                break
+            for note in more.notes:
+                self.facts.note(note)
+            prepared = more
+        return self.speaker.read(came, prepared.ask, self.facts)
+
+    def _asked(self, ask: Ask) -> Generator[Event, None, Heard]:
+        """Yield the events of one request, masks brought to the CT's grid."""
+        asking = self.speaker.ask(ask, self.facts)
+        try:
+            while True:
+                try:
+                    event = next(asking)
+                except StopIteration as over:
+                    came: Heard = over.value
+                    return came
+                yield self._outlined(ask, event) if isinstance(event, Segmented) else event
+        finally:
+            asking.close()
+
+    def _outlined(self, ask: Ask, event: Segmented) -> Event:
+        volume, grid = ask.volume, self.case.volume.display_grid
+        if volume is None:
+            return Status("A mask came without a volume that it belongs to; it is left out")
+        region = region_of_mask(volume, event.mask, grid)
+        name = self.question.lesion or self.question.organ or "answer"
+        self.facts.note(f"the model outlined {region.voxels:,} voxels of the CT")
+        title = f"{self.speaker.preset.title}: {name}"
+        return Outlined(Mask(title, name, Source.PREDICTED, region, region))
 
 
 def _deciding(preset: Preset) -> dict[str, Any]:

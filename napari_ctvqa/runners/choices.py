@@ -20,9 +20,10 @@ from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
 from napari_ctvqa.core.kits import KITS
 from napari_ctvqa.core.records import no_items
 from napari_ctvqa.extensions import families, models
+from napari_ctvqa.io import code_consents
 from napari_ctvqa.io.json_files import is_file, is_folder
 from napari_ctvqa.io.model_places import ModelPlace, remembered_places
-from napari_ctvqa.runners import hosts
+from napari_ctvqa.runners import hosts, own_loaders
 from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, ModelAnswerer
 from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.model_folder import MAX_CONFIG_BYTES, look_at, mismatch
@@ -42,6 +43,7 @@ BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
 TOY = "toy"
 _TOY_FOLDER = "demo_model"
 _LOCAL_LIBRARIES = ("torch", "transformers")
+_TOLD = ("loader", "recipes", "prompts", "tensor", "source", "assumed")
 _MODEL_FILES = (".json", ".jinja", ".safetensors", ".bin", ".model", ".txt")
 
 
@@ -106,6 +108,10 @@ class Wanted:
     settings: Mapping[str, Any] = field(default_factory=no_items)
     predicted: tuple[Path, ...] = ()
     from_files: bool = False
+    repository: str = ""
+    """The folder of the model's own code, where its loader needs one."""
+    base: str = ""
+    """The folder of the model that its weights were trained upon, where its loader needs one."""
     idle_s: float | None = None
     """After how many seconds without a question a worker ends itself; None for never."""
     at_once: int = 0
@@ -151,18 +157,21 @@ def _presets() -> dict[str, tuple[Family, Preset]]:
 
 
 def _preset_choice(family: Family, preset: Preset) -> Choice:
-    del family
+    loader = own_loaders.loader_of(preset)
     facts = {
         "hf_ids": preset.hf_ids, "weights_gb": preset.weights_gb, "licence": preset.licence,
         "gated": preset.gated, "toy": preset.toy,
+        **{key: preset.facts[key] for key in _TOLD if key in preset.facts},
     }  # fmt: skip
     choice = Choice(
         preset.name,
         preset.title,
         PRESET,
-        "a server (--server) or a model folder (--folder)",
-        modes=MODES,
-        kits=KITS,
+        own_loaders.needs_of(preset)
+        if loader
+        else "a server (--server) or a model folder (--folder)",
+        modes=modes_of(family),
+        kits=KITS if AGENT in modes_of(family) else (),
         preset=preset.name,
         facts=facts,
     )
@@ -171,6 +180,29 @@ def _preset_choice(family: Family, preset: Preset) -> Choice:
     return replace(
         choice, kind=SHIPPED, needs="torch and transformers", unavailable=_toy_unavailable()
     )
+
+
+def trust_code(wanted: Wanted) -> None:
+    """Allow the code of a chosen model to run, in its present state, and remember that.
+
+    Nothing happens for a model that has none. Raises CtvqaError when it cannot be kept.
+    """
+    wanted = _with_place(wanted)
+    if wanted.model in models() or not wanted.folder:
+        return
+    _, preset = _preset_for(wanted)
+    if own_loaders.loader_of(preset):
+        folder = Path(wanted.folder).expanduser().absolute()
+        given = wanted.repository
+        repository = str(Path(given).expanduser().absolute()) if given else ""
+        consent = own_loaders.consent_for(preset, folder, repository)
+        if consent is not None:
+            code_consents.allow(consent)
+
+
+def modes_of(family: Family) -> tuple[str, ...]:
+    """Return how models of a family can answer: all ways, unless it names its own."""
+    return tuple(getattr(family, "modes", MODES))
 
 
 def _toy_unavailable() -> str:
@@ -212,8 +244,8 @@ def _place_choices() -> list[Choice]:
                 title,
                 PLACE,
                 unavailable=_place_unavailable(place, known=known is not None),
-                modes=MODES,
-                kits=KITS,
+                modes=MODES if known is None else modes_of(known[0]),
+                kits=KITS if known is None or AGENT in modes_of(known[0]) else (),
                 preset=place.preset,
                 place=place,
             )
@@ -293,7 +325,7 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
         return built_in
     wanted = _with_place(wanted)
     family, preset = _preset_for(wanted)
-    _check_mode(wanted)
+    _check_mode(wanted, modes_of(family))
     way, model_id = _way(wanted, preset)
     base = _base_name(wanted, preset, model_id)
     agent = wanted.mode == AGENT
@@ -345,6 +377,8 @@ def _with_place(wanted: Wanted) -> Wanted:
         folder=place.folder,
         python=wanted.python or place.python,
         device=wanted.device or place.device,
+        repository=wanted.repository or place.repository,
+        base=wanted.base or place.base,
     )
 
 
@@ -359,10 +393,15 @@ def _preset_for(wanted: Wanted) -> tuple[Family, Preset]:
     return presets[wanted.model]
 
 
-def _check_mode(wanted: Wanted) -> None:
+def _check_mode(wanted: Wanted, modes: Sequence[str]) -> None:
     if wanted.mode not in MODES:
         raise NotFoundError(
             f"there is no mode {wanted.mode!r}; there are {', '.join(MODES)}.", hint="Choose one."
+        )
+    if wanted.mode not in modes:
+        raise NotFoundError(
+            f"{wanted.model} calls no tools of ours; it answers {', '.join(modes)}.",
+            hint="Leave --mode away.",
         )
     if wanted.kit and wanted.mode != AGENT:
         raise NotFoundError(
@@ -380,6 +419,8 @@ def _way(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
     """Return how it is run, and the model's own name there."""
     if wanted.server and wanted.folder:
         raise NotFoundError("both a server and a folder are given.", hint="Give one of them.")
+    if own_loaders.loader_of(preset):
+        return _own_worker(wanted, preset)
     if wanted.server:
         return _served(wanted, preset)
     if wanted.folder:
@@ -437,6 +478,36 @@ def _common_model(urls: Sequence[str], preset: Preset) -> str:
             hint="Name the one that all of them have with --server-model.",
         )
     return found[0]
+
+
+def _own_worker(wanted: Wanted, preset: Preset) -> tuple[Way, str]:
+    """Return the worker of a model that its own code loads, and the model's name.
+
+    Raises UnconfirmedCodeError until a person has allowed that code.
+    """
+    if wanted.server or not wanted.folder:
+        raise NotFoundError(
+            f"{preset.title} takes a volume, which no server takes; it is loaded from a folder.",
+            hint=f"Needed: {own_loaders.needs_of(preset)}.",
+        )
+    folder = Path(wanted.folder).expanduser().absolute()
+    repository, base = (
+        str(Path(given).expanduser().absolute()) if given else ""
+        for given in (wanted.repository, wanted.base)
+    )
+    own_loaders.check_files(preset, folder, repository, base)
+    consent = own_loaders.consent_for(preset, folder, repository)
+    own_loaders.check_consent(consent)
+    settings = replace(
+        _worker(folder, folder.name, wanted, preset).settings,
+        loader=own_loaders.loader_of(preset),
+        repository=repository,
+        base=base,
+        trust_remote_code=consent is not None,
+        code_mark="" if consent is None else consent.mark,
+    )
+    mark = "" if consent is None else f" code {consent.mark}"
+    return WorkerWay(settings), f"{folder.name} {_content(folder)}{mark}"
 
 
 def _base_name(wanted: Wanted, preset: Preset, model_id: str) -> str:
@@ -520,7 +591,18 @@ def place_of(wanted: Wanted, answerer: Any) -> ModelPlace | None:
         return ModelPlace(answerer.preset.name, " ".join(answerer.way.urls), answerer.model_id)
     folder = str(Path(wanted.folder).expanduser().absolute())
     python, device = wanted.python and interpreter_of(wanted.python), wanted.device
-    return ModelPlace(answerer.preset.name, folder=folder, python=python, device=device)
+    repository, base = (
+        str(Path(given).expanduser().absolute()) if given else ""
+        for given in (wanted.repository, wanted.base)
+    )
+    return ModelPlace(
+        answerer.preset.name,
+        folder=folder,
+        python=python,
+        device=device,
+        repository=repository,
+        base=base,
+    )
 
 
 class KitOfCase:

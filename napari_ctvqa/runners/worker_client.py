@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Usage
+from napari_ctvqa.core.events import (
+    Done,
+    Event,
+    Failed,
+    FailureKind,
+    Segmented,
+    Status,
+    Tokens,
+    Usage,
+    Warned,
+)
 from napari_ctvqa.core.records import no_items
 from napari_ctvqa.runners._chat_answer import without_halves
 from napari_ctvqa.runners.worker_process import Ended, WorkerProcess, start
@@ -29,8 +39,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ctvqa.core.asking import Ask, Message, Picture
+    from napari_ctvqa.core.model_volumes import ModelVolume
 
 _TICK_S = 0.02
+_VOLUMES = Path(__file__).with_name("worker_volumes.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,13 @@ class WorkerSettings:
         After how many seconds without a question the process ends itself; None for never.
     engine
         The file of another engine than that of AutoModelForImageTextToText.
+    loader
+        Which loader of ``worker_volumes`` takes the model; empty for that engine.
+    repository, base
+        The folder of the model's own code, and of the model that its weights were trained upon,
+        where the loader needs them.
+    code_mark
+        The state of the code that the user allowed, see ``worker_volumes.code_mark``.
     """
 
     folder: Path
@@ -77,6 +96,10 @@ class WorkerSettings:
     idle_s: float | None = None
     start_s: float = 60.0
     engine: Path | None = None
+    loader: str = ""
+    repository: str = ""
+    base: str = ""
+    code_mark: str = ""
 
 
 class WorkerWay:
@@ -214,7 +237,7 @@ class WorkerWay:
         process = start(
             settings.interpreter or sys.executable,
             settings.environment,
-            engine=settings.engine,
+            engine=settings.engine or (_VOLUMES if settings.loader else None),
             patience_s=settings.start_s,
             given_up=call.over,
         )
@@ -250,6 +273,8 @@ class WorkerWay:
             if isinstance(event, Status):
                 yield event
                 continue
+            if event.get("mask") and call.ask.volume is not None:
+                yield _segmented(event["mask"], call.ask.volume, process.folder)
             told = self._told(event, call)
             yield told
             if isinstance(told, Done | Failed):
@@ -370,7 +395,13 @@ def _wish(settings: WorkerSettings) -> dict[str, Any]:
         "trust_remote_code": settings.trust_remote_code,
         "forced": settings.forced,
         "idle_s": settings.idle_s,
+        **(_own_code(settings) if settings.loader else {}),
     }
+
+
+def _own_code(settings: WorkerSettings) -> dict[str, Any]:
+    names = ("loader", "repository", "base", "code_mark")
+    return {name: getattr(settings, name) for name in names}
 
 
 def _request(ask: Ask, folder: Path) -> dict[str, Any]:
@@ -380,9 +411,13 @@ def _request(ask: Ask, folder: Path) -> dict[str, Any]:
     one does not send are removed.
     """
     files = {id(picture): _file_name(picture) for picture in ask.pictures}
+    volume = None if ask.volume is None else _volume_file(ask.volume)
     for path in folder.glob("*.npy"):
-        if path.name not in files.values():
+        if path.name not in files.values() and path.name != volume:
             path.unlink()
+    if volume is not None and not (folder / volume).exists():
+        assert ask.volume is not None and ask.volume.values is not None
+        _save(folder / volume, ask.volume.values)
     for picture in ask.pictures:
         path = folder / files[id(picture)]
         if not path.exists():
@@ -394,19 +429,47 @@ def _request(ask: Ask, folder: Path) -> dict[str, Any]:
         "sampling": asdict(ask.sampling),
         "template": _plain(ask.template),
         "processor": _plain(ask.processor),
+        **({} if volume is None else {"volume": _volume_data(ask.volume, volume)}),
     }
 
 
-def _save(path: Path, pixels: npt.NDArray[np.uint8]) -> None:
-    """Write a picture whole or not at all: half a file would be taken for it the next time."""
+def _volume_data(volume: ModelVolume | None, file: str) -> dict[str, Any]:
+    assert volume is not None
+    return {"file": file, "tensor_shape": list(volume.tensor_shape), "axes": volume.axes}
+
+
+def _segmented(said: Any, volume: ModelVolume, folder: Path) -> Event:
+    """Return a mask that the worker wrote, or a warning that it cannot be used."""
+    try:
+        path = folder / Path(str(said["file"])).name
+        mask = np.load(path, mmap_mode="r", allow_pickle=False)
+        if mask.shape != volume.shape or mask.dtype != np.bool_:
+            raise ValueError(f"a mask of {mask.dtype} {mask.shape} for a volume of {volume.shape}")
+        return Segmented(np.array(mask))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return Warned(FailureKind.BAD_OUTPUT, f"The model's mask cannot be used: {error}")
+
+
+def _save(path: Path, pixels: npt.NDArray[Any]) -> None:
+    """Write an array whole or not at all: half a file would be taken for it the next time."""
     unfinished = path.with_suffix(".part")
     with unfinished.open("wb") as file:
         np.save(file, pixels, allow_pickle=False)
     unfinished.replace(path)
 
 
+def _volume_file(volume: ModelVolume) -> str:
+    if volume.values is None:
+        raise ValueError("the volume of a kept answer has no numbers to send")
+    return _content_name(volume.values)
+
+
 def _file_name(picture: Picture) -> str:
-    pixels = np.ascontiguousarray(picture.pixels)
+    return _content_name(picture.pixels)
+
+
+def _content_name(array: npt.NDArray[Any]) -> str:
+    pixels = np.ascontiguousarray(array)
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     digest.update(pixels.data)
     return f"{digest.hexdigest()}.npy"

@@ -16,7 +16,7 @@ import pytest
 
 from napari_ctvqa.core.asking import Ask, Message
 from napari_ctvqa.core.events import Done, FailureKind
-from napari_ctvqa.runners import worker, worker_engine
+from napari_ctvqa.runners import worker, worker_engine, worker_volumes
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in_engine.py"
@@ -167,7 +167,7 @@ def test_one_core_is_left_free():
     assert worker_engine.usable_threads() == max(1, cores - 1)
 
 
-@pytest.mark.parametrize("module", [worker, worker_engine])
+@pytest.mark.parametrize("module", [worker, worker_engine, worker_volumes])
 def test_the_worker_is_python_3_9_and_the_standard_library(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"), feature_version=(3, 9))
     at_import = [

@@ -1,0 +1,429 @@
+"""What ``worker.py`` does with a volume model, or one that only its own repository loads.
+
+The engine of ``worker_engine.py`` with other ways to load and to ask: one loader for each family
+(``LOADERS``), which calls the model's own library or code as its authors' demonstrations do. Code
+that lies in a model folder or a repository is run only where the load command says that a person
+allowed exactly this code. Nothing but the standard library is imported before a model is loaded;
+any Python from 3.9 reads this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+MAX_CODE_FILES = 5000
+MAX_CODE_BYTES = 200_000_000
+_VERSION_WITH_DTYPE = (4, 56)
+"""Until then transformers called the argument ``torch_dtype``."""
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
+
+
+def code_files(folder: Path) -> list[Path]:
+    """Return the Python files under a folder, sorted; links that lead out of it, too.
+
+    Raises
+    ------
+    ValueError
+        When there are more of them than any model's code has.
+    """
+    found: list[Path] = []
+    for path in folder.rglob("*.py"):
+        found.append(path)
+        if len(found) > MAX_CODE_FILES:
+            raise ValueError(f"{folder} holds more than {MAX_CODE_FILES} Python files")
+    return sorted(found)
+
+
+def code_mark(folders: list[Path]) -> str:
+    """Return a mark of all Python code under these folders: names and contents; empty for none.
+
+    Raises OSError or ValueError where it cannot be read, or there is too much of it.
+    """
+    mark = hashlib.sha256()
+    size = 0
+    for number, folder in enumerate(folders):
+        for path in code_files(folder):
+            content = path.read_bytes()
+            size += len(content)
+            if size > MAX_CODE_BYTES:
+                raise ValueError(f"the code under {folder} is larger than {MAX_CODE_BYTES} bytes")
+            name = path.relative_to(folder).as_posix()
+            mark.update(f"{number} {name} {len(content)}\n".encode("utf-8", "surrogatepass"))
+            mark.update(content)
+    return mark.hexdigest()[:16] if size else ""
+
+
+def code_folders(loader: str, folder: Path, repository: str) -> list[Path]:
+    """Return where the code lies that a loader runs."""
+    if loader == "merlin":
+        return [folder / "merlin"]
+    own = [folder] if loader in ("m3d", "med3dvlm") else []
+    return [*own, Path(repository)] if repository else own
+
+
+def _base() -> Any:
+    """Return the module of the engine that this one builds on: the file beside it."""
+    name = "worker_engine_of_pictures"
+    if name not in sys.modules:
+        path = Path(__file__).resolve().with_name("worker_engine.py")
+        specification = importlib.util.spec_from_file_location(name, path)
+        if specification is None or specification.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[name] = module
+        specification.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_PICTURES: Any = _base()
+
+
+class Engine(_PICTURES.Engine):  # type: ignore[misc]
+    """One volume model, loaded once by the loader that the load command names."""
+
+    def __init__(self, failure: Any) -> None:
+        super().__init__(failure)
+        self._loader: Any = None
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    def estimate(self, wish: dict[str, Any]) -> dict[str, Any]:
+        """Return bytes needed and free (None when not known), device and dtype of a wish."""
+        device, dtype = self._placed(wish)
+        size = {"float32": 4, "float16": 2, "bfloat16": 2}.get(dtype, 2)
+        folder = Path(wish["folder"])
+        files = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
+        stored = sum(path.stat().st_size for path in files)
+        if stored:
+            stored = stored * size // {"float16": 2, "bfloat16": 2}.get(_stored(folder), 4)
+        return {
+            "needed_bytes": int(stored * _PICTURES.SPARE) or None,
+            "free_bytes": self._free_bytes(device),
+            "device": device,
+            "dtype": dtype,
+        }
+
+    def load(self, wish: dict[str, Any], talk: Any) -> dict[str, Any]:
+        """Load a model by its loader; what is known of it comes back."""
+        kind = LOADERS.get(str(wish.get("loader")))
+        if kind is None:
+            raise self._failure(
+                "bad_model", f"There is no loader {str(wish.get('loader'))[:80]!r}."
+            )
+        self._check_code(wish)
+        talk.status("Starting torch")
+        begun = time.monotonic()
+        placed = self.estimate(wish)
+        self._check_memory(wish, placed)
+        talk.status("Loading the model by its own code")
+        loader = kind(self._torch, wish, placed, self._failure)
+        try:
+            loader.load(talk)
+        except (ImportError, MemoryError):
+            raise
+        except Exception as error:  # whatever a repository's code raises
+            if isinstance(error, self._failure) or "out of memory" in str(error).lower():
+                raise
+            text = f"{type(error).__name__}: {error}"
+            raise self._failure(
+                "bad_model",
+                f"{wish['folder']} cannot be loaded: {' '.join(text.split())[:300]}",
+                "See what the model needs: napari-ctvqa models --json.",
+                text[:4000],
+            ) from error
+        self._loader = loader
+        self._model = loader.model
+        self._facts = {
+            "folder": wish["folder"],
+            "model_type": str(wish["loader"]),
+            "device": placed["device"],
+            "dtype": placed["dtype"],
+            "needed_bytes": placed["needed_bytes"],
+            "torch": self._torch.__version__,
+            "transformers": _version("transformers"),
+            "threads": self._torch.get_num_threads(),
+            "seconds": time.monotonic() - begun,
+        }
+        return dict(self._facts)
+
+    def _check_code(self, wish: dict[str, Any]) -> None:
+        """Refuse code that nobody allowed, and code that is another one than was allowed."""
+        folders = code_folders(wish["loader"], Path(wish["folder"]), wish.get("repository") or "")
+        mark = code_mark(folders)
+        if not mark:
+            return
+        if not wish.get("trust_remote_code"):
+            raise self._failure(
+                "bad_model",
+                f"{folders[0]} holds code of its own, which is not run.",
+                "Allow it if you trust where it came from: --trust-code.",
+            )
+        if mark != wish.get("code_mark"):
+            raise self._failure(
+                "bad_model",
+                f"The code in {folders[0]} is not what was allowed ({wish.get('code_mark')}, now "
+                f"{mark}).",
+                "Look at what changed and allow it again: --trust-code.",
+            )
+
+    # -- answering -------------------------------------------------------------------------------
+
+    def ask(self, request: dict[str, Any], talk: Any) -> dict[str, Any]:
+        """Answer one request; text goes out as it comes where the model's code lets it."""
+        if self._loader is None:
+            raise self._failure("bad_model", "No model is loaded.", "Load one first.")
+        begun = time.monotonic()
+        torch, sampling = self._torch, request["sampling"]
+        if sampling["temperature"] > 0 and sampling["seed"] is not None:
+            torch.manual_seed(int(sampling["seed"]))
+        talk.status("Reading the volume" if request.get("volume") else "Reading the picture")
+        heard = Heard(self, talk, request)
+        if talk.cancelled.is_set():
+            return {"text": "", "reason": "cancelled"}
+        with torch.no_grad():
+            text = self._loader.answer(request, heard)
+        talk.event(
+            "usage",
+            prompt_tokens=heard.prompt_tokens,
+            new_tokens=heard.new_tokens,
+            first_token_s=None if heard.first_at is None else heard.first_at - begun,
+            seconds=time.monotonic() - begun,
+        )
+        done = {"text": text, "reason": "stop"}
+        if talk.cancelled.is_set():
+            done["reason"] = "cancelled"
+        elif heard.cut:
+            done["reason"] = "length"
+        if heard.mask is not None:
+            done["mask"] = heard.mask
+        return done
+
+    def stopper(self, talk: Any, stream: Any) -> Any:
+        """Return what ``generate`` asks after each token."""
+        return self._stopper(talk, stream)
+
+    def free(self) -> None:
+        """Give back what a failed question left behind; the model stays."""
+        gc.collect()
+        super().free()
+
+
+class Heard:
+    """What a loader says of one answer while it comes, and what ``generate`` is given for it."""
+
+    def __init__(self, engine: Any, talk: Any, request: dict[str, Any]) -> None:
+        self._engine = engine
+        self._talk = talk
+        self._request = request
+        self._stream: Any = None
+        self.prompt_tokens: int | None = None  # type: ignore[annotation-unchecked,unused-ignore]
+        self.mask: dict[str, Any] | None = None
+        self._longest = int(request["sampling"]["max_new_tokens"])
+
+    @property
+    def new_tokens(self) -> Any:
+        """Return how many tokens came; None where the model's code does not show them."""
+        return None if self._stream is None else self._stream.tokens
+
+    @property
+    def first_at(self) -> Any:
+        """Return when the first token came, None where that is not known."""
+        return None if self._stream is None else self._stream.first_at
+
+    @property
+    def cut(self) -> bool:
+        """Return whether the answer ended because it may be no longer."""
+        stream = self._stream
+        return (
+            stream is not None
+            and stream.tokens >= self._longest
+            and not stream.stopped
+            and stream.last_token not in stream.ends
+        )
+
+    def generation(self, tokenizer: Any, ends: Any) -> dict[str, Any]:
+        """Return what ``generate`` takes: how to draw, where text goes, when to stop."""
+        sampling = self._request["sampling"]
+        known = set(ends) if isinstance(ends, (list, tuple)) else {ends} - {None}
+        self._stream = _PICTURES.Stream(
+            lambda tokens: tokenizer.decode(tokens, skip_special_tokens=False),
+            self._talk,
+            known,
+            list(sampling["stop"]),
+        )
+        self._stream.ends = known
+        return {
+            **_PICTURES._drawing(sampling),
+            "max_new_tokens": self._longest,
+            "streamer": self._stream,
+            "stopping_criteria": [self._engine.stopper(self._talk, self._stream)],
+        }
+
+    @property
+    def text(self) -> str:
+        """Return the text that was streamed."""
+        return str(self._stream.text)
+
+    def whole(self, text: str) -> str:
+        """Send a text that came at once, cut at the first of the texts that end an answer."""
+        for stop in self._request["sampling"]["stop"]:
+            text = text.split(stop, 1)[0]
+        if text:
+            self._talk.event("tokens", text=text)
+        return text
+
+    def keep_mask(self, mask: Any) -> None:
+        """Put a mask in model voxels into the private folder; ``mask`` is boolean, three axes."""
+        import numpy as np
+
+        folder = Path(self._request["pictures"])
+        name = f"mask-{self._talk.id}.npy"
+        np.save(folder / name, np.ascontiguousarray(mask, dtype=bool), allow_pickle=False)
+        self.mask = {"file": name, "voxels": int(mask.sum())}
+
+
+# ------------------------------------------------------------------------------------- the loaders
+
+
+class Loader:
+    """Loads one family and asks it. ``load`` sets ``model``; ``answer`` returns the whole text."""
+
+    def __init__(
+        self, torch: Any, wish: dict[str, Any], placed: dict[str, Any], failure: Any
+    ) -> None:
+        self.torch = torch
+        self.wish = wish
+        self.folder = Path(wish["folder"])
+        self.repository = Path(wish["repository"]) if wish.get("repository") else None
+        self.device = str(placed["device"])
+        self.dtype = getattr(torch, placed["dtype"])
+        self.failure = failure
+        self.model: Any = None
+        self.tokenizer: Any = None
+
+    def load(self, talk: Any) -> None:
+        """Load tokenizer and model."""
+        raise NotImplementedError
+
+    def answer(self, request: dict[str, Any], heard: Heard) -> str:
+        """Return the text that the model gives to one request."""
+        raise NotImplementedError
+
+    def volume(self, request: dict[str, Any]) -> Any:
+        """Return the tensor of a request, batch and channels before the volume's own axes.
+
+        The file is mapped; the one copy that is made goes to the model's device.
+        """
+        import numpy as np
+
+        said = request["volume"]
+        values = np.load(
+            Path(request["pictures"]) / Path(said["file"]).name, mmap_mode="r", allow_pickle=False
+        )
+        shape, wanted = tuple(said["tensor_shape"]), tuple(said["tensor_shape"])[-3:]
+        if values.shape != wanted or values.dtype != np.float32:
+            raise self.failure("bad_model", f"a volume of {values.shape}, not of {wanted}")
+        tensor = self.torch.tensor(values, dtype=self.dtype, device=self.device)
+        return tensor.expand(shape) if shape[-4] > 1 else tensor.reshape(shape)
+
+    def insert(self, *folders: Path) -> None:
+        """Put a repository's folders before everything else that can be imported."""
+        for folder in folders:
+            if folder.is_dir() and str(folder) not in sys.path:
+                sys.path.insert(0, str(folder))
+
+    def repository_folder(self, what: str) -> Path:
+        """Return the repository; raises where none was named."""
+        if self.repository is None or not self.repository.is_dir():
+            raise self.failure(
+                "bad_model", f"{what} is loaded by its own repository, and none is named.",
+                "Clone it and name the folder: --repository.",
+            )  # fmt: skip
+        return self.repository
+
+
+class CausalVolume(Loader):
+    """M3D-LaMed and Med3DVLM: a causal model with code of its own in the model folder."""
+
+    def load(self, talk: Any) -> None:
+        """Load both by ``Auto…`` with the folder's code, as the README does."""
+        import transformers
+
+        source = {"local_files_only": True, "trust_remote_code": True}
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+            str(self.folder), model_max_length=512, padding_side="right", use_fast=False, **source
+        )
+        talk.status("Loading the weights")
+        dtype = (
+            "dtype" if _numbers(transformers.__version__) >= _VERSION_WITH_DTYPE else "torch_dtype"
+        )
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            str(self.folder), **source, **{dtype: self.dtype}
+        )
+        self.model = model.to(self.device).eval()
+
+    def answer(self, request: dict[str, Any], heard: Heard) -> str:
+        """Return the text; a mask, where one was asked for and the model gives one, is kept."""
+        text = _user_text(request)
+        ids = self.tokenizer(text, return_tensors="pt")["input_ids"].to(self.device)
+        heard.prompt_tokens = int(ids.shape[1])
+        config = getattr(self.model, "generation_config", self.model.config)
+        drawing = heard.generation(self.tokenizer, getattr(config, "eos_token_id", None))
+        segment = bool(request["processor"].get("seg_enable"))
+        if segment:
+            drawing["seg_enable"] = True
+        came = self.model.generate(images=self.volume(request), inputs=ids, **drawing)
+        if segment and isinstance(came, tuple):
+            self._keep(came[1], request, heard)
+        return heard.text
+
+    def _keep(self, logits: Any, request: dict[str, Any], heard: Heard) -> None:
+        """Keep sigmoid > 1/2, which is logits > 0; all of it -inf says that there is no mask."""
+        wanted = tuple(request["volume"]["tensor_shape"])[-3:]
+        logits = logits.float().reshape(-1, *logits.shape[-3:])
+        if tuple(logits.shape) == (1, *wanted) and bool(self.torch.isfinite(logits).any()):
+            heard.keep_mask((logits[0] > 0).cpu().numpy())
+
+
+LOADERS: dict[str, Any] = {"m3d": CausalVolume, "med3dvlm": CausalVolume}
+
+
+# ------------------------------------------------------------------------------------------ helpers
+
+
+def _user_text(request: dict[str, Any]) -> str:
+    parts = [part for message in request["messages"] for part in message["parts"]]
+    return "".join(part["text"] for part in parts if "text" in part)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    parts = version.split("+")[0].split(".")[:2]
+    return tuple(int(part) for part in parts if part.isdigit())
+
+
+def _version(library: str) -> str:
+    with contextlib.suppress(ImportError):
+        return str(getattr(importlib.import_module(library), "__version__", ""))
+    return ""
+
+
+def _stored(folder: Path) -> str:
+    """Return in which precision the weights lie on disk, ``float32`` where nothing says it."""
+    with contextlib.suppress(OSError, ValueError):
+        return str(_PICTURES.stored_dtype(_PICTURES.read_config(folder)))
+    return "float32"
+
+
+def _accepts(function: Any, name: str) -> bool:
+    """Return whether a function takes an argument of that name."""
+    known = inspect.signature(function).parameters
+    return name in known or any(p.kind is p.VAR_KEYWORD for p in known.values())

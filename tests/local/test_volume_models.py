@@ -1,0 +1,152 @@
+"""Volume models through the worker: small random stand-ins of each class, loaded as the real ones.
+
+What the worker says is compared with the model called by hand on the same tensor.
+"""
+
+import sys
+import threading
+
+import numpy as np
+import phantoms
+import pytest
+
+pytest.importorskip("torch", reason="volume models need the packages of the 'local' extra")
+pytest.importorskip("transformers", reason="volume models need the packages of the 'local' extra")
+
+import torch
+import volume_models
+
+from napari_ctvqa.core.events import Done, Outlined, Segmented, Tokens, Usage
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Reference
+from napari_ctvqa.core.resampling import floored, half_pixel, linear, nearest
+from napari_ctvqa.extensions import families
+from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.runners.answering import ModelAnswerer
+from napari_ctvqa.runners.choices import Wanted, answerer_for, trust_code
+from napari_ctvqa.runners.own_loaders import UnconfirmedCodeError
+from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
+from napari_ctvqa.runners.worker_volumes import code_mark
+
+pytestmark = pytest.mark.slow
+QUESTION = Question("q", "case", "Is there a lesion?", Reference("Yes"), organ="liver")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    return read_case(find_case(phantoms.save_case(tmp_path_factory.mktemp("p") / "case")))
+
+
+def prepared(name, case, **settings):
+    family = next(f for f in families().values() if name in f.presets)
+    return family.prepare(
+        family.presets[name],
+        QUESTION,
+        case,
+        AnswerFormat.FREEFORM,
+        {"max_new_tokens": 12} | settings,
+    )
+
+
+def events(way, ask):
+    return list(way.ask(ask, threading.Event()))
+
+
+# ----------------------------------------------------------------------------------- interpolation
+
+
+@pytest.mark.parametrize(("shape", "size"), [((5, 7, 9), (8, 4, 9)), ((20, 31, 3), (7, 64, 16))])
+def test_resampling_is_torch_s(shape, size):
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    tensor = torch.tensor(array)[None, None]
+    theirs = torch.nn.functional.interpolate(
+        tensor, size, mode="trilinear", align_corners=False
+    )[0, 0].numpy()  # fmt: skip
+    axes = list(zip(shape, size, strict=True))
+    np.testing.assert_allclose(linear(array, [half_pixel(*a) for a in axes]), theirs, atol=3e-6)
+    picked = torch.nn.functional.interpolate(tensor, size)[0, 0].numpy()
+    np.testing.assert_array_equal(nearest(array, [floored(*a) for a in axes]), picked)
+
+
+# ------------------------------------------------------------------------------------- M3D-LaMed
+
+
+@pytest.fixture(scope="module")
+def m3d(tmp_path_factory):
+    folder = volume_models.save_m3d(tmp_path_factory.mktemp("models") / "m3d")
+    way = WorkerWay(
+        WorkerSettings(
+            folder,
+            dtype="float32",
+            loader="m3d",
+            trust_remote_code=True,
+            code_mark=code_mark([folder]),
+        )
+    )
+    yield way
+    way.close()
+
+
+def by_hand(folder, ask):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True).eval()
+    ids = tokenizer(ask.messages[0].text, return_tensors="pt")["input_ids"]
+    tensor = torch.tensor(ask.volume.values)[None, None]
+    with torch.no_grad():
+        tokens = model.generate(tensor, ids, max_new_tokens=ask.sampling.max_new_tokens)[0]
+    tokens = [t for t in tokens.tolist() if t != model.generation_config.eos_token_id]
+    return tokenizer.decode(tokens), ids.shape[1]
+
+
+def test_m3d_says_what_it_says_when_called_by_hand(m3d, case):
+    ask = prepared("m3d-phi3", case).ask
+    came = events(m3d, ask)
+    text, length = by_hand(m3d.settings.folder, ask)
+    assert came[-1] == Done(text, reason=came[-1].reason) and text
+    assert "".join(e.text for e in came if isinstance(e, Tokens)) == text
+    (usage,) = (e for e in came if isinstance(e, Usage))
+    assert usage.prompt_tokens == length and 0 < usage.new_tokens <= 12
+
+
+def test_m3d_gives_a_mask_in_its_own_voxels(m3d, case):
+    ask = prepared("m3d-phi3", case, segment=True).ask
+    (segmented,) = (e for e in events(m3d, ask) if isinstance(e, Segmented))
+    np.testing.assert_array_equal(segmented.mask, ask.volume.values > 0.5)
+
+
+def test_the_mask_comes_back_to_the_ct_with_the_answer(m3d, case):
+    family = families()["m3d"]
+    answerer = ModelAnswerer("m3d", "m3d", family, family.presets["m3d-phi3"], m3d,
+                             settings={"segment": True, "max_new_tokens": 4})  # fmt: skip
+    *came, prediction = answerer.answer(QUESTION, case, AnswerFormat.FREEFORM)
+    assert isinstance(prediction, Prediction) and not prediction.failed
+    (outlined,) = (e for e in came if isinstance(e, Outlined))
+    region = outlined.mask.region
+    bright = case.volume.display_zyx[region.box_zyx][region.crop_zyx]
+    assert bright.min() > -500, "all of what it outlined is brighter than half of the range"
+    body = np.count_nonzero(case.volume.display_zyx > -350)
+    assert abs(region.voxels / body - 1) < 0.25
+
+
+def test_code_is_not_run_before_it_is_allowed(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp_path / "config"))
+    folder = volume_models.save_m3d(tmp_path / "m3d")
+    wanted = Wanted("m3d-phi3", folder=str(folder), python=sys.executable)
+    with pytest.raises(UnconfirmedCodeError, match="trust-code"):
+        answerer_for(wanted, None)
+    trust_code(wanted)
+    answerer_for(wanted, None).close()
+    code = folder / "modeling_standin.py"
+    code.write_text(code.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    with pytest.raises(UnconfirmedCodeError):
+        answerer_for(wanted, None)
