@@ -236,6 +236,15 @@ class ResultJournal:
         """Return the raw output of every row, by question id."""
         return self._texts
 
+    def row(self, question_id: str) -> Mapping[str, Any] | None:
+        """Return the row of an id as it is kept; None where there is none."""
+        kept = self._rows.get(question_id)
+        return None if kept is None else dict(json.loads(kept))
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        """Return every row, in the order in which they came."""
+        return (dict(json.loads(kept)) for kept in self._rows.values())
+
     def add(self, row: Mapping[str, Any]) -> None:
         """Put one answer on disk. When this returns it survives a kill and a power cut.
 

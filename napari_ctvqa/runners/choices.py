@@ -616,6 +616,10 @@ class KitOfCase:
         self._lock = Lock()
         self._last: list[tuple[Case, Kit]] = []
 
+    def named(self, name: str) -> KitOfCase:
+        """Return the same with another kit."""
+        return KitOfCase(self._opened, name, self._predicted, self._from_files)
+
     def __call__(self, case: Case) -> Kit:
         """Return the kit; from any thread. Raises CtvqaError when it has nothing to stand on."""
         with self._lock:  # questions of two cases may be asked at once: none gets the other's kit
