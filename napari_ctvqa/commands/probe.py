@@ -25,12 +25,12 @@ from napari_ctvqa.core.probes import probes_named, table
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.where import parse_where
 from napari_ctvqa.runners.batch import GaveUpError
-from napari_ctvqa.runners.probing import ProbeProgress, probe_json, run_probes
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from napari_ctvqa.core.probe_results import ProbeSummary
+    from napari_ctvqa.runners.probing import ProbeProgress
 
 
 class ProbeCommand:
@@ -65,6 +65,8 @@ class ProbeCommand:
 
     def run(self, args: argparse.Namespace) -> int:
         """Probe; return 0, or 1 when something failed."""
+        from napari_ctvqa.runners.probing import run_probes  # and scipy's statistics with it
+
         probes = probes_named(args.probe)
         where = parse_where(args.where)
         answer_format = AnswerFormat(args.answer_format)
@@ -113,7 +115,7 @@ def _file_path(text: str) -> Path:
 
 
 def _follow(steps: Generator[ProbeProgress, None, None]) -> ProbeProgress:
-    last = ProbeProgress(0, 0, 0)
+    last: ProbeProgress | None = None
     try:
         with closing(steps), ProgressLine() as line:
             for last in steps:
@@ -123,11 +125,14 @@ def _follow(steps: Generator[ProbeProgress, None, None]) -> ProbeProgress:
     except GaveUpError as error:
         hint = f"{error.hint} Go on with the same command and --retry-errors."
         raise GaveUpError(error.message, hint=hint) from None
+    assert last is not None  # the first step comes before anything is asked
     return last
 
 
 def _report(last: ProbeProgress, out: Path, *, as_json: bool) -> None:
     if as_json:
+        from napari_ctvqa.runners.probing import probe_json
+
         data = json.loads(probe_json(last.found, last.behaviour))
         told = {"out": str(out), "n_processed": last.done, "failed": last.failed, **data}
         sys.stdout.write(json.dumps(told) + "\n")

@@ -6,13 +6,13 @@ table does not know what a probe must do.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.core.intervals import wilson
 from napari_ctvqa.core.numbers import read_number
 from napari_ctvqa.core.probes import CHANGING, ORIGINAL, Effect, swapped_sides, table
 from napari_ctvqa.core.reading import normalise
@@ -22,7 +22,6 @@ from napari_ctvqa.core.scoring import RIGHT_WITHIN, read_answer
 if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question
 
-Z_95 = 1.959963984540054
 BETTER_THAN_GUESSING, MOSTLY = 0.5, 0.8
 """Shares that an interval must clear: of answers that must change, of those that must stay."""
 
@@ -180,15 +179,9 @@ class Share:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return Wilson's score interval, 95 % (Wilson 1927); 0 to 1 of nothing."""
-        if not self.total:
-            return 0.0, 1.0
-        n, z2 = self.total, Z_95**2
-        middle = (self.value + z2 / (2 * n)) / (1 + z2 / n)
-        half = Z_95 / (1 + z2 / n) * math.sqrt(self.value * (1 - self.value) / n + z2 / (4 * n**2))
-        low = 0.0 if self.count == 0 else max(0.0, middle - half)
-        high = 1.0 if self.count == n else min(1.0, middle + half)
-        return low, high
+        """Return Wilson's interval, 95 %; 0 to 1 of nothing."""
+        found = wilson(self.count, self.total)
+        return (0.0, 1.0) if found is None else (found.low, found.high)
 
     def __str__(self) -> str:
         low, high = self.interval
