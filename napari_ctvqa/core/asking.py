@@ -99,6 +99,8 @@ class Sampling:
     presence_penalty: float | None = None
     seed: int | None = None
     stop: tuple[str, ...] = ()
+    decoding: str = ""
+    """How the next token is chosen, where not as usual: ``semsam:K=8,M=10,p=0.9``; a worker's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,9 @@ class Ask:
     estimate of the prompt, 0 when unknown: a server that reports far fewer has cut it.
     ``meanings`` holds, for a model that knows a few words only, what each of them is in the form
     that is asked for: the letter of the option that says ``Yes``. ``volume`` is what a volume model
-    gets beside the words; its place in them is the prompt's own.
+    gets beside the words; its place in them is the prompt's own. ``written`` holds, for each
+    option's letter, the texts that say it; where it is not empty the way to run is to tell how
+    likely each option was (``events.Odds``).
     """
 
     messages: tuple[Message, ...]
@@ -124,6 +128,7 @@ class Ask:
     closed_tools: tuple[Mapping[str, Any], ...] = ()
     meanings: Mapping[str, str] = field(default_factory=no_items)
     volume: ModelVolume | None = None
+    written: Mapping[str, tuple[str, ...]] = field(default_factory=no_items)
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

@@ -1,15 +1,18 @@
 """What happens while a model or an agent answers, in the order in which it happens.
 
-A way to run yields ``Status``, ``Tokens``, ``Again``, ``Usage``, ``Warned`` and last ``Done`` or
-``Failed``; the agent loop adds ``CallMade`` and ``CallReturned`` around its tools, and a ``Turn``
-when one is complete.
+A way to run yields ``Status``, ``Tokens``, ``Again``, ``Usage``, ``Odds``, ``Warned`` and last
+``Done`` or ``Failed``; the agent loop adds ``CallMade`` and ``CallReturned`` around its tools, and
+a ``Turn`` when one is complete.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from napari_ctvqa.core.records import no_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +73,22 @@ class Usage:
     new_tokens: int | None = None
     first_token_s: float | None = None
     seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """How likely each option was where the answer began; comes before ``Done``.
+
+    ``masses`` are probabilities by letter, as far as they were seen; ``unfollowed`` is what might
+    be of any of them. ``said`` is the option that the text begins with. ``source`` is ``logits``
+    or ``logprobs``; ``problem`` says why there are none.
+    """
+
+    source: str
+    masses: Mapping[str, float] = field(default_factory=no_items)
+    unfollowed: float = 0.0
+    said: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +199,7 @@ Event = (
     | CallReturned
     | Usage
     | Again
+    | Odds
     | Segmented
     | Outlined
     | Warned

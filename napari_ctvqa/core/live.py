@@ -12,6 +12,7 @@ from napari_ctvqa.core.events import (
     Done,
     Failed,
     FailureKind,
+    Odds,
     Outlined,
     Segmented,
     Sent,
@@ -94,6 +95,8 @@ class LiveRun:
             return replace(self, calls=_returned(self.calls, event))
         if isinstance(event, Usage):
             return replace(self, usage=event, new_tokens=self.new_tokens + (event.new_tokens or 0))
+        if isinstance(event, Odds):
+            return self  # told with the answer
         if isinstance(event, Warned):
             return replace(self, warnings=(*self.warnings, event))
         if isinstance(event, Again):

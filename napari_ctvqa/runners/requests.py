@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.core.confidence import KEY
 from napari_ctvqa.core.events import (
     Again,
     Done,
     Event,
     Failed,
     FailureKind,
+    Odds,
     Tokens,
     Usage,
     Warned,
@@ -54,6 +56,10 @@ class Facts:
     servers: list[str] = field(default_factory=list)
     """Which of several servers answered, request by request, each once."""
 
+    odds: Odds | None = None
+    """How likely the options were, of the last request that told."""
+    confidence: Mapping[str, Any] | None = None
+
     def note(self, text: str) -> None:
         """Add a note once."""
         if text and text not in self.notes:
@@ -74,6 +80,8 @@ class Facts:
             kept["server"] = ", ".join(self.servers)
         if self.usage:
             kept["usage"] = _added(self.usage)
+        if self.confidence is not None:
+            kept[KEY] = self.confidence
         return MappingProxyType(kept)
 
 
@@ -118,6 +126,8 @@ class Speaker:
                     pieces, thoughts, size = [], [], 0
                 elif isinstance(event, Usage):
                     facts.usage.append(event)
+                elif isinstance(event, Odds):
+                    facts.odds = event
                 elif isinstance(event, Warned):
                     facts.note(event.message)
                 elif isinstance(event, Failed):

@@ -23,6 +23,7 @@ from napari_ctvqa.core.events import (
     Event,
     Failed,
     FailureKind,
+    Odds,
     Segmented,
     Status,
     Tokens,
@@ -275,6 +276,9 @@ class WorkerWay:
                 continue
             if event.get("mask") and call.ask.volume is not None:
                 yield _segmented(event["mask"], call.ask.volume, process.folder)
+            odds = event.get("odds")
+            if isinstance(odds, Mapping):
+                yield _odds(odds)
             told = self._told(event, call)
             yield told
             if isinstance(told, Done | Failed):
@@ -368,6 +372,20 @@ def _usage(event: Mapping[str, Any]) -> Usage:
     )
 
 
+def _odds(data: Mapping[str, Any]) -> Odds:
+    """Return what the worker told of the options; what is no probability is left out."""
+    masses = data.get("masses")
+    known = masses if isinstance(masses, Mapping) else {}
+    parts = {str(letter): _number(known, letter) for letter in known}
+    return Odds(
+        "logits",
+        {letter: part for letter, part in parts.items() if part is not None},
+        _number(data, "unfollowed") or 0.0,
+        str(data.get("said", "")),
+        str(data.get("problem", "")),
+    )
+
+
 def _number(event: Mapping[str, Any], key: str) -> float | None:
     value = event.get(key)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
@@ -430,6 +448,7 @@ def _request(ask: Ask, folder: Path) -> dict[str, Any]:
         "template": _plain(ask.template),
         "processor": _plain(ask.processor),
         **({} if volume is None else {"volume": _volume_data(ask.volume, volume)}),
+        "written": _plain(ask.written),
     }
 
 

@@ -30,12 +30,12 @@ MOST = 1000
 _ROWS = 16_384
 """Of the embeddings, so many are compared at once: a copy of all would double them."""
 _ANCHOR = "the"
-_FUNCTION_WORDS = frozenset(
-    "a an the this that these those of in on at to for from by with as and or but if so is are was "
-    "were be been being am do does did has have had it its he she they them their his her we you i "
-    "my our your which who whom what there here than then can could will would shall should may "
-    "might must".split()
-)
+_FUNCTION = """
+a an the this that these those of in on at to for from by with as and or but if so is are was were
+be been being am do does did has have had it its he she they them their his her we you i my our
+your which who whom what there here than then can could will would shall should may might must
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION.split())
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ def token_texts(tokenizer: Any) -> TokenTexts:
 
     def decode(tokens: Sequence[int]) -> str:
         return str(
-            tokenizer.decode(
-                tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
+            tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         )
 
     return TokenTexts(decode, tokenizer(_ANCHOR, add_special_tokens=False)["input_ids"])

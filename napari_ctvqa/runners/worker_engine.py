@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import inspect
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,19 @@ SPARE = 1.2
 CONTEXT_TOKENS = 8192
 """Length of the conversation for which memory is set aside in an estimate."""
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def beside(name: str) -> Any:
+    """Return the module in the file beside this one, which lies in no package here."""
+    if name not in sys.modules:
+        path = Path(__file__).with_name(f"{name}.py")
+        specification = importlib.util.spec_from_file_location(name, path)
+        if specification is None or specification.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(specification)
+        sys.modules[name] = module
+        specification.loader.exec_module(module)
+    return sys.modules[name]
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -120,23 +135,23 @@ class Detokeniser:
 
     def __init__(self, decode: Any) -> None:
         self._decode = decode
-        self._tokens: list[int] = []
+        self.tokens: list[int] = []
         self._from = 0
         self._sent = 0
 
     def add(self, tokens: list[int]) -> None:
         """Take new tokens."""
-        self._tokens += tokens
+        self.tokens += tokens
 
     def piece(self, *, last: bool = False) -> str:
         """Return the text that is new since the last call; all of it when ``last``."""
-        if self._sent == len(self._tokens):
+        if self._sent == len(self.tokens):
             return ""
-        before = self._decode(self._tokens[self._from : self._sent])
-        now = self._decode(self._tokens[self._from :])
+        before = self._decode(self.tokens[self._from : self._sent])
+        now = self._decode(self.tokens[self._from :])
         if not last and (now.endswith("\ufffd") or len(now) <= len(before)):
             return ""
-        self._from, self._sent = self._sent, len(self._tokens)
+        self._from, self._sent = self._sent, len(self.tokens)
         return str(now[len(before) :])
 
 
@@ -156,6 +171,11 @@ class Stream:
         self.last_token = -1
         self.first_at: float | None = None
         self.stopped = False
+
+    @property
+    def said_tokens(self) -> list[int]:
+        """Return the tokens of the text, after ``end``: all but the mark that ends an answer."""
+        return self._detokeniser.tokens
 
     def put(self, value: Any) -> None:
         """Take what ``generate`` hands over: first the prompt, then each token."""
@@ -207,6 +227,8 @@ class Engine:
         self._model: Any = None
         self._processor: Any = None
         self._facts: dict[str, Any] = {}
+        self._texts: Any = None
+        self._neighbours: Any = None
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -264,6 +286,7 @@ class Engine:
         if not where and placed["device"] != "cpu":
             model = model.to(placed["device"])
         self._model = model.eval()
+        self._texts = self._neighbours = None
         self._facts = {
             "folder": wish["folder"],
             "model_type": str(model.config.model_type),
@@ -371,17 +394,20 @@ class Engine:
             ends,
             list(sampling["stop"]),
         )
+        meaning = self._by_meaning(sampling, talk)
         if sampling["temperature"] > 0 and sampling["seed"] is not None:
             torch.manual_seed(int(sampling["seed"]))
         if not talk.cancelled.is_set():
             self._model.generate(
                 **inputs,
-                **_drawing(sampling),
+                **(_drawing(sampling) if not meaning else _drawing_of(meaning[0], sampling)),
                 max_new_tokens=longest,
                 streamer=stream,
                 stopping_criteria=[self._stopper(talk, stream)],
-                logits_processor=self._penalty(sampling, length),
+                logits_processor=[*self._penalty(sampling, length), *meaning],
             )
+        for one in meaning:
+            talk.status(one.told)
         seconds = time.monotonic() - begun
         talk.event(
             "usage",
@@ -396,7 +422,62 @@ class Engine:
             reason = "length"
         else:
             reason = "stop"
-        return {"text": stream.text, "reason": reason}
+        answer = {"text": stream.text, "reason": reason}
+        if not request.get("written") or reason == "cancelled":
+            return answer
+        own = getattr(self._model.generation_config, "repetition_penalty", None)
+        repeated = sampling["repetition_penalty"] or own or 1.0
+        greedy = sampling["temperature"] <= 0 and not meaning and repeated == 1.0
+        greedy = greedy and not sampling["presence_penalty"]
+        odds = self._odds(request["written"], inputs, stream, talk, greedy=greedy)
+        return {**answer, **odds}
+
+    def _odds(
+        self, written: dict[str, list[str]], inputs: Any, stream: Stream, talk: Any, *, greedy: bool
+    ) -> dict[str, Any]:
+        """Return how likely each option was where the answer begins, or that nobody waits."""
+        talk.status("Looking up how likely each option was")
+        odds = beside("worker_odds")
+        try:
+            found = odds.odds_of(
+                self._torch,
+                self._model,
+                self._processor.tokenizer,
+                inputs,
+                stream.said_tokens,
+                written,
+                self._end_tokens(),
+                self._token_texts(),
+                talk.cancelled.is_set,
+                greedy=greedy,
+            )
+        except odds.Stopped:
+            return {"reason": "cancelled"}
+        if "problem" in found:
+            self.free()  # it may have been for want of memory
+        return {"odds": found}
+
+    def _token_texts(self) -> Any:
+        if self._texts is None:
+            self._texts = beside("worker_decoding").token_texts(self._processor.tokenizer)
+        return self._texts
+
+    def _by_meaning(self, sampling: dict[str, Any], talk: Any) -> list[Any]:
+        """Return MIS-SemSam as a processor where it is asked for."""
+        if not sampling.get("decoding"):
+            return []
+        decoding = beside("worker_decoding")
+        wanted = decoding.settings(sampling["decoding"])
+        if self._neighbours is None:
+            talk.status("Looking up which tokens carry meaning")
+            self._neighbours = decoding.Neighbours(
+                self._torch,
+                self._model.get_input_embeddings().weight,
+                self._token_texts(),
+                len(self._processor.tokenizer),
+            )
+        temperature = float(sampling["temperature"])
+        return [decoding.SemanticSampling(self._torch, self._neighbours, wanted, temperature)]
 
     def free(self) -> None:
         """Give back what a failed question left behind; the model stays."""
@@ -556,6 +637,14 @@ def _drawing(sampling: dict[str, Any]) -> dict[str, Any]:
         if sampling[key] is not None:
             drawing[key] = sampling[key]
     return drawing
+
+
+def _drawing_of(meaning: Any, sampling: dict[str, Any]) -> dict[str, Any]:
+    """Return how ``generate`` draws where the candidates are chosen before it."""
+    plain = _drawing({**sampling, "temperature": 0, "top_p": None, "top_k": None})
+    if not meaning.draws:
+        return plain
+    return {**plain, "do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
 
 
 @contextlib.contextmanager

@@ -16,9 +16,12 @@ from __future__ import annotations
 import copy
 import heapq
 import inspect
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+logger = logging.getLogger("worker")
 
 LEAST = 1e-4
 """A beginning that is less likely is not followed."""
@@ -50,8 +53,9 @@ class Child(NamedTuple):
     ends: bool = False
 
 
-Expand = Callable[[Path], Optional[Iterable[Child]]]
-"""Returns what may come after a path of tokens; None where that is not known."""
+if TYPE_CHECKING:
+    Expand = Callable[[Path], Iterable[Child] | None]
+    """Returns what may come after a path of tokens; None where that is not known."""
 
 
 class Beginnings:
@@ -198,11 +202,7 @@ def place(text: str, beginnings: Beginnings, *, opened: bool = False) -> Place:
         if text.rfind(opening) > closed or (opened and opening == "<think>" and closed < 0):
             return Place(0, 0, "the thought never ends: there is no answer")
         at = max(at, closed + len(closing) if closed >= 0 else 0)
-    final = None
-    for final in _FINAL.finditer(text, at):
-        pass
-    if final is not None:
-        at = final.end()
+    at = max([at, *(final.end() for final in _FINAL.finditer(text, at))])
     for start in _starts(text, at):
         option = start + len(text[start:]) - len(text[start:].lstrip(_OPENING))
         if beginnings.read(text[option:], ended=True)[0] == SAID:
@@ -239,39 +239,63 @@ class Following:
         self._torch, self._model = torch, model
         self._text_of, self._ends = text_of, ends
         known = inspect.signature(model.forward).parameters
+        # From 5.24 on transformers calls keys and values of the past a cache.
+        self._past = "cache" if "cache" in known else "past_key_values"
         self._last = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
+        self._counts = "cache_position" in known
         self._inputs = _lengthened(torch, inputs, more)
         self._cache: Any = None
-        self._first: Any = None
+        self._found: dict[Path, list[Child]] = {}
 
     def __call__(self, path: Path) -> list[Child]:
         """Return the likeliest next tokens after a path, the likeliest first."""
-        torch = self._torch
-        if self._first is None:
+        if () not in self._found:
+            _forget_positions(self._model)
             out = self._model(**self._inputs, **self._last, use_cache=True, return_dict=True)
-            self._first, self._cache = out.logits[0, -1].float(), out.past_key_values
-        logits = self._first if not path else self._after(path)
-        probabilities = torch.softmax(logits, dim=-1)
+            self._cache = getattr(out, self._past)
+            self._found[()] = self._children(out.logits)
+        if path not in self._found:
+            self._found[path] = self._children(self._after(path))
+        return self._found[path]
+
+    def _children(self, logits: Any) -> list[Child]:
+        torch = self._torch
+        probabilities = torch.softmax(logits[0, -1].float(), dim=-1)
         top = torch.topk(probabilities, min(FOLLOWED_TOKENS, probabilities.shape[-1]))
-        found = []
-        for token, share in zip(top.indices.tolist(), top.values.tolist()):
+        tokens, found = top.indices.tolist(), []
+        for rank, share in enumerate(top.values.tolist()):
             if share <= 0:
                 break
+            token = tokens[rank]
             found.append(Child(token, self._text_of(token), share, token in self._ends))
         return found
 
     def _after(self, path: Path) -> Any:
-        torch, mask = self._torch, self._inputs["attention_mask"]
-        tokens = torch.tensor([path], dtype=self._inputs["input_ids"].dtype, device=mask.device)
+        # No mask: nothing is padded, and some models take its length for that of the new tokens.
+        ids = self._inputs["input_ids"]
+        tokens = self._torch.tensor([path], dtype=ids.dtype, device=ids.device)
+        counts: dict[str, Any] = {}
+        if self._counts:  # transformers 4 places new tokens by it
+            start = ids.shape[1]
+            counts["cache_position"] = self._torch.arange(
+                start, start + len(path), device=ids.device
+            )
         out = self._model(
             input_ids=tokens,
-            attention_mask=torch.cat([mask, torch.ones_like(tokens, dtype=mask.dtype)], dim=1),
-            past_key_values=copy.deepcopy(self._cache),
             use_cache=True,
             return_dict=True,
+            **{self._past: copy.deepcopy(self._cache)},
             **self._last,
+            **counts,
         )
-        return out.logits[0, -1].float()
+        return out.logits
+
+
+def _forget_positions(model: Any) -> None:
+    """Make a model of the Qwen kind forget where the pictures of the question before lay."""
+    for part in filter(None, (model, getattr(model, "model", None))):
+        if getattr(part, "rope_deltas", None) is not None:
+            part.rope_deltas = None
 
 
 def _lengthened(torch: Any, inputs: Mapping[str, Any], more: Sequence[int]) -> dict[str, Any]:
@@ -292,10 +316,8 @@ def _lengthened(torch: Any, inputs: Mapping[str, Any], more: Sequence[int]) -> d
     return made
 
 
-def prefix_of(
-    tokens: Sequence[int], decode: Callable[[Sequence[int]], str], where: Place
-) -> tuple[int, str]:
-    """Return how many tokens stand before the place, and the opening marks that these hold.
+def prefix_of(tokens: Sequence[int], decode: Callable[[Sequence[int]], str], where: Place) -> int:
+    """Return how many tokens stand before the place where an answer begins.
 
     Raises
     ------
@@ -307,5 +329,88 @@ def prefix_of(
         if length > where.option:
             break
         if length >= where.start:
-            return count, ""
+            return count
     raise ValueError("one token holds the end of the lead and the option")
+
+
+_UNLIKE = 0.1
+"""The best token may be so much likelier than the one that was written: numbers differ a little
+between a whole prompt and one token after the other."""
+
+
+def fits(following: Callable[[Path], Sequence[Child]], written: Sequence[int]) -> bool:
+    """Return whether a model that takes the likeliest token would have written these two.
+
+    The prompt was read anew, and a token put after it in another way than ``generate`` does: a
+    model that places it wrongly gives numbers that look as good.
+    """
+    for count, token in enumerate(written[:2]):
+        children = following(tuple(written[:count]))
+        mine = next((c.probability for c in children if c.token == token), 0.0)
+        if children[0].probability - mine > _UNLIKE:
+            return False
+    return True
+
+
+class Stopped(Exception):
+    """Nobody waits for the odds any more."""
+
+
+def odds_of(
+    torch: Any,
+    model: Any,
+    tokenizer: Any,
+    inputs: Mapping[str, Any],
+    tokens: Sequence[int],
+    written: Mapping[str, Sequence[str]],
+    ends: set[int],
+    texts: Callable[[int], str],
+    stopped: Callable[[], bool],
+    *,
+    greedy: bool,
+) -> dict[str, Any]:
+    """Return the masses of the options where an answer of ``tokens`` begins, as JSON data.
+
+    ``problem`` says why there are none: an answer is never lost for want of its odds.
+
+    ``greedy`` tells that each token was the likeliest one, which is then checked.
+
+    Raises
+    ------
+    Stopped
+        When ``stopped`` says so between two steps.
+    """
+
+    def decode(some: Sequence[int]) -> str:
+        return str(
+            tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
+
+    beginnings = Beginnings(written)
+    tail = decode(inputs["input_ids"][0, -8:].tolist()).rstrip()
+    where = place(decode(tokens), beginnings, opened=tail.endswith("<think>"))
+    if where.problem:
+        return {"problem": where.problem}
+    try:
+        count = prefix_of(tokens, decode, where)
+        following = Following(torch, model, inputs, tokens[:count], texts, ends)
+
+        def expand(path: Path) -> list[Child]:
+            if stopped():
+                raise Stopped
+            return following(path)
+
+        if greedy and not fits(expand, tokens[count:]):
+            return {"problem": "read anew, the model would have written something else"}
+        found = spread(beginnings, expand)
+    except (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        logger.exception("no odds")
+        told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return {"problem": f"the model's probabilities could not be read ({told})"}
+    said = beginnings.read(decode(tokens)[where.option :], ended=True)[1]
+    return {
+        "masses": found.masses,
+        "unfollowed": found.unfollowed,
+        "said": said,
+        "looks": found.looks,
+    }

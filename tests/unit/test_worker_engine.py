@@ -16,7 +16,13 @@ import pytest
 
 from napari_ctvqa.core.asking import Ask, Message
 from napari_ctvqa.core.events import Done, FailureKind
-from napari_ctvqa.runners import worker, worker_engine, worker_volumes
+from napari_ctvqa.runners import (
+    worker,
+    worker_decoding,
+    worker_engine,
+    worker_odds,
+    worker_volumes,
+)
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
 
 STAND_IN = Path(__file__).resolve().parents[1] / "stand_in_engine.py"
@@ -167,7 +173,9 @@ def test_one_core_is_left_free():
     assert worker_engine.usable_threads() == max(1, cores - 1)
 
 
-@pytest.mark.parametrize("module", [worker, worker_engine, worker_volumes])
+@pytest.mark.parametrize(
+    "module", [worker, worker_engine, worker_decoding, worker_odds, worker_volumes]
+)
 def test_the_worker_is_python_3_9_and_the_standard_library(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"), feature_version=(3, 9))
     at_import = [
@@ -239,8 +247,9 @@ def test_the_worker_runs_in_other_pythons(tmp_path):
             assert ask(way, "words 3")[-1] == Done("0 1 2 "), python
         finally:
             way.close()
-        real = [python, "-c", f"import runpy; runpy.run_path({worker_engine.__file__!r})"]
-        assert subprocess.run(real, timeout=60).returncode == 0, python
+        for module in (worker_engine, worker_decoding, worker_odds):
+            real = [python, "-c", f"import runpy; runpy.run_path({module.__file__!r})"]
+            assert subprocess.run(real, timeout=60).returncode == 0, python
         ran.append(python)
     if not ran:
         pytest.skip("needs another Python from 3.9 on: none is on the path")

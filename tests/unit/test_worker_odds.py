@@ -173,7 +173,8 @@ def test_texts_carry_their_mass_to_the_letter_that_they_have_now(all_followed):
     words = {"A": ("None",), "B": ("Left",), "C": ("Left kidney",), "D": ("5",)}
     moved = {"A": ("5",), "B": ("Left kidney",), "C": ("None",), "D": ("Left",)}
     before, after = (spread(Beginnings(w), Table(3)).masses for w in (words, moved))
-    assert after == pytest.approx({"A": before["D"], "B": before["C"], "C": before["A"], "D": before["B"]})  # fmt: skip
+    now = {"A": "D", "B": "C", "C": "A", "D": "B"}
+    assert after == pytest.approx({letter: before[then] for letter, then in now.items()})
     assert len({round(mass, 9) for mass in before.values()}) == 4
 
 
