@@ -109,7 +109,7 @@ def chosen_answerer(args: argparse.Namespace, opened: Opened) -> tuple[Any, str]
         _confirm(" ".join(args.server))
     if args.trust_code:
         _trust(args)
-    answerer = answerer_for(_wanted(args), opened)
+    answerer = answerer_for(wanted_of(args), opened)
     return answerer, _kit(answerer, args.kit)
 
 
@@ -118,12 +118,13 @@ def remember(args: argparse.Namespace, answerer: Any) -> None:
     from napari_ctvqa.io.model_places import remember_place
     from napari_ctvqa.runners.choices import place_of
 
-    place = place_of(_wanted(args), answerer)
+    place = place_of(wanted_of(args), answerer)
     if place is not None:
         remember_place(place)
 
 
-def _wanted(args: argparse.Namespace) -> Wanted:
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    """Return what the options of ``add_model_arguments`` ask for."""
     from napari_ctvqa.runners.choices import Wanted
 
     return Wanted(
@@ -160,7 +161,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def _trust(args: argparse.Namespace) -> None:
     from napari_ctvqa.runners.choices import trust_code
 
-    trust_code(_wanted(args))
+    trust_code(wanted_of(args))
 
 
 def _confirm(servers: str) -> None:

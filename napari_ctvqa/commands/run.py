@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.cli import one_line, write_out
-from napari_ctvqa.commands._models import add_model_arguments, chosen_answerer, remember
+from napari_ctvqa.commands._clusters import add_scheduler_argument, cluster_of
+from napari_ctvqa.commands._models import (
+    add_model_arguments,
+    chosen_answerer,
+    remember,
+    wanted_of,
+)
 from napari_ctvqa.commands._progress import ProgressLine, count_of, so_far
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
@@ -33,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from napari_ctvqa.core.records import Prediction
+    from napari_ctvqa.runners.batch import Elsewhere
+    from napari_ctvqa.runners.cluster import Cluster
 
 _REASON = 1000
 """Characters of one reason."""
@@ -56,6 +64,7 @@ class RunCommand:
         parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
         parser.add_argument("--where", default="", help='e.g. subtype:"lesion counting"')
         parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
+        add_scheduler_argument(parser)
         add_absent_argument(parser)
         parser.add_argument(
             "--segmented", action="store_true",
@@ -84,19 +93,21 @@ class RunCommand:
                     hint="List what there is with: napari-ctvqa questions PATH --csv",
                 )
             unread = report_problems(questions)
-            batch = run_batch(
-                opened,
-                answerer,
-                answer_format,
-                args.out,
-                rows=rows.tolist(),
-                retry_errors=args.retry_errors,
-                kit=kit,
-                assume_none=args.absent_means_none,
-                segmented=args.segmented,
-                pictures=not args.no_pictures,
-            )
-            last, reasons = _follow(batch)
+            with cluster_of(args, loads_a_model=_is_loaded(answerer)) as cluster:
+                batch = run_batch(
+                    opened,
+                    answerer,
+                    answer_format,
+                    args.out,
+                    rows=rows.tolist(),
+                    retry_errors=args.retry_errors,
+                    kit=kit,
+                    assume_none=args.absent_means_none,
+                    segmented=args.segmented,
+                    pictures=not args.no_pictures,
+                    elsewhere=_on(cluster, args),
+                )
+                last, reasons = _follow(batch)
             if last.done > last.failed:
                 remember(args, answerer)
         warn(reasons.sentences())
@@ -109,6 +120,19 @@ def _file_path(text: str) -> Path:
     if not Path(text).name:
         raise argparse.ArgumentTypeError("the name of a file was expected")
     return Path(text)
+
+
+def _is_loaded(answerer: object) -> bool:
+    """Return whether each worker would load a model into its machine's memory."""
+    return getattr(answerer, "way_kind", "") == "worker"
+
+
+def _on(cluster: Cluster | None, args: argparse.Namespace) -> Elsewhere | None:
+    if cluster is None:
+        return None
+    from napari_ctvqa.runners.cluster_answers import ClusterAnswers
+
+    return ClusterAnswers(cluster, wanted_of(args))
 
 
 class _Reasons:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.cli import FAILED, speaks_utf8, write_out
+from napari_ctvqa.commands._clusters import add_scheduler_argument, cluster_of
 from napari_ctvqa.commands._progress import ProgressLine, count_of
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from napari_ctvqa.core.checks import ReferenceCheck
+    from napari_ctvqa.runners.cluster import Cluster
+    from napari_ctvqa.runners.validate import Elsewhere
 
 
 class Validate:
@@ -48,6 +51,7 @@ class Validate:
             "--jobs", type=count_of, default=os.cpu_count() or 1, metavar="N",
             help="processes, each with one case at a time (default: one a processor)",
         )  # fmt: skip
+        add_scheduler_argument(parser)
         add_absent_argument(parser)
         parser.add_argument(
             "--out", type=Path, required=True, metavar="FILE.csv",
@@ -67,14 +71,16 @@ class Validate:
                 hint="List what there is with: napari-ctvqa questions PATH --csv",
             )
         unread = report_problems(questions)
-        steps = validate(
-            opened,
-            rows.tolist(),
-            out=args.out,
-            jobs=args.jobs,
-            assume_none=args.absent_means_none,
-        )
-        last, checks = _follow(steps)
+        with cluster_of(args) as cluster:
+            steps = validate(
+                opened,
+                rows.tolist(),
+                out=args.out,
+                jobs=args.jobs,
+                assume_none=args.absent_means_none,
+                elsewhere=_on(cluster),
+            )
+            last, checks = _follow(steps)
         in_order = [checks[row] for row in rows.tolist()]
         table = summary_text(summary(in_order))
         if args.json:
@@ -83,6 +89,14 @@ class Validate:
         else:
             write_out(table + f"{last.done} checks in {args.out}\n")
         return FAILED if last.failed else unread
+
+
+def _on(cluster: Cluster | None) -> Elsewhere | None:
+    if cluster is None:
+        return None
+    from napari_ctvqa.runners.cluster_answers import checking
+
+    return checking(cluster)
 
 
 def _follow(

@@ -56,7 +56,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 _MAX_ASK_BYTES = 256 * 1024**2
 _MAX_PICTURE_BYTES = 200_000_000
-_PICTURE_NAME = re.compile(r"[0-9a-f]{32}\.png\Z")
+PICTURE_NAME = re.compile(r"[0-9a-f]{32}\.png\Z")
 
 
 def seen_folder(results: Path) -> Path:
@@ -204,7 +204,7 @@ class _AskReader:
         """Return a picture's pixels, checked against the name that its content gives it."""
         if name in self._read:
             return self._read[name]
-        if not _PICTURE_NAME.match(name):
+        if not PICTURE_NAME.match(name):
             raise ValueError(f"picture {name!r:.60}")
         path = self.pictures / name
         try:

@@ -35,6 +35,7 @@ from napari_ctvqa.io.seen_files import (
     ASK,
     EVENTS,
     MAX_EVENTS_BYTES,
+    PICTURE_NAME,
     PICTURES,
     content_mark,
     folder_name,
@@ -181,20 +182,44 @@ class SeenFiles:
             "requests": _requests(answer.sent, names),
             **({"config": plain(answer.config)} if answer.config else {}),
         }
-        name = folder_name(answer.question_id)
+        ask = json.dumps(data, ensure_ascii=True).encode("ascii")
+        files = {ASK: ask, EVENTS: b"".join(answer.lines)}
+        self._write_folder(folder_name(answer.question_id), files)
+        return self._not_all() if self.pictures and not all(names.values()) else ""
+
+    def _not_all(self) -> str:
+        why = f": {self.folder} has reached its limit" if self._full else ""
+        return f"not all pictures could be kept{why}"
+
+    def _write_folder(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Put the files of one answer on disk, all of them at once."""
         new, folder = self.folder / f".{name}.tmp", self.folder / name
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
-        _write_synced(new / ASK, json.dumps(data, ensure_ascii=True).encode("ascii"))
-        _write_synced(new / EVENTS, b"".join(answer.lines))
+        for file, content in files.items():
+            _write_synced(new / file, content)
         if folder.exists():
             shutil.rmtree(folder)
         new.rename(folder)
         sync_folder(self.folder)
-        if self.pictures and not all(names.values()):
-            why = f": {self.folder} has reached its limit" if self._full else ""
-            return f"not all pictures could be kept{why}"
-        return ""
+
+    def keep_files(
+        self, pictures: Mapping[str, bytes], answers: Mapping[str, Mapping[str, bytes]]
+    ) -> str:
+        """Put answers on disk that were packed elsewhere: pictures by name, files by folder.
+
+        Names of pictures that none can have are left out. Returns what could not be kept.
+        """
+        wanted = {name: png for name, png in pictures.items() if PICTURE_NAME.match(name)}
+        try:
+            with self._keeping:
+                kept = self._keep_pictures(wanted) if self.pictures and wanted else frozenset()
+            for name, files in answers.items():
+                self._write_folder(name, files)
+        except OSError as error:
+            logger.warning("%s could not be written: %s", self.folder, error)
+            return f"what the model saw could not be kept ({error.strerror or error})"
+        return self._not_all() if self.pictures and len(kept) < len(pictures) else ""
 
     def _keep_pictures(self, contents: Mapping[str, bytes]) -> frozenset[str]:
         """Put pictures on disk that are not there; return the names of those that then are."""

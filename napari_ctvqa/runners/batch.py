@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OWN_KEYS = (
+OWN_KEYS = (
     *("server", "whole_text", "thinking", "partial_text", "failure", "usage", "confidence"),
 )
 """What a row of a model's answer tells beside the benchmark's keys (``runners.requests``)."""
@@ -78,6 +78,7 @@ def run_batch(
     assume_none: bool = False,
     segmented: bool = False,
     pictures: bool = True,
+    elsewhere: Elsewhere | None = None,
 ) -> Generator[BatchProgress, None, None]:
     """Answer the questions of ``rows`` into ``out``, yielding after each answer.
 
@@ -92,7 +93,8 @@ def run_batch(
     generator stops cleanly, and so does an answerer that was cancelled: what was answered is in
     ``out``, the rest is asked when the run goes on.
 
-    An answerer with a ``width`` above 1 is asked so many questions at once.
+    An answerer with a ``width`` above 1 is asked so many questions at once; with ``elsewhere``
+    others answer in its place (``runners.cluster_answers``), and it says how the run is made.
 
     Raises
     ------
@@ -119,7 +121,9 @@ def run_batch(
     with ResultJournal(out, config) as journal:
         counting = _counting(asking, journal, wanted, retry_errors=retry_errors)
         try:
-            yield from _answer_all(asking, journal, wanted, counting, retry_errors=retry_errors)
+            yield from _answer_all(
+                asking, journal, wanted, counting, elsewhere, retry_errors=retry_errors
+            )
         except Stopped:
             _write_what_there_is(journal)
             return
@@ -172,13 +176,13 @@ def run_description(
         "answer_format": answer_format.value,
         "kit": kit or next(iter(getattr(answerer, "kits", ())), ""),
         "benchmark": benchmark,
-        "software": _software(answerer),
+        "software": software_of(answerer),
     }
     config = getattr(answerer, "config", None)
     return description if config is None else {**description, "config": plain(config)}
 
 
-def _software(answerer: Answerer) -> dict[str, str]:
+def software_of(answerer: Answerer) -> dict[str, str]:
     """Return versions: ours, and those of what runs the model as soon as it has told them."""
     return {"napari-ctvqa": __version__, **getattr(answerer, "software", {})}
 
@@ -219,6 +223,46 @@ class Asking:
         return self.opened.benchmark.score(question, prediction, self.answer_format)
 
 
+@dataclass(frozen=True)
+class Written:
+    """An answer with its row of the result file, and the versions of what made it."""
+
+    prediction: Prediction
+    row: Mapping[str, Any]
+    software: Mapping[str, str]
+
+
+Elsewhere = Callable[
+    [Asking, Sequence[int]], Generator["tuple[Question, object] | None", None, None]
+]
+"""Answers the questions of rows: yields each with a Written or a Prediction, None now and then."""
+
+
+def asked_of(
+    opened: Opened,
+    answerer: Answerer,
+    answer_format: AnswerFormat,
+    rows: Sequence[int],
+    *,
+    assume_none: bool,
+    segmented: bool,
+    seen: SeenFiles,
+) -> Iterator[tuple[Question, object]]:
+    """Yield what happens and each Prediction of some questions, for whoever writes the file.
+
+    Raises
+    ------
+    GaveUpError
+        After three in a row that failed for a reason that stays.
+    """
+    asking = Asking(opened, answerer, answer_format, assume_none, segmented, seen)
+    counting = Counting(len(rows), 0, 0)
+    for question, item in _one_by_one(asking, rows):
+        yield question, item
+        if isinstance(item, Prediction):
+            _give_up_on(counting, item)
+
+
 def _counting(
     asking: Asking, journal: ResultJournal, wanted: Mapping[str, int], *, retry_errors: bool
 ) -> Counting:
@@ -237,12 +281,16 @@ def _answer_all(
     journal: ResultJournal,
     wanted: Mapping[str, int],
     counting: Counting,
+    elsewhere: Elsewhere | None,
     *,
     retry_errors: bool,
 ) -> Iterator[BatchProgress]:
     failed = journal.failed if retry_errors else frozenset()
     pending = [row for key, row in wanted.items() if key not in journal or key in failed]
     yield counting.now(message="; ".join(journal.notes))
+    if elsewhere is not None and pending:
+        yield from _kept(asking, journal, counting, elsewhere(asking, pending))
+        return
     width = max(1, int(getattr(asking.answerer, "width", 1)))
     if width == 1 or not pending:
         yield from _kept(asking, journal, counting, _one_by_one(asking, pending))
@@ -271,18 +319,20 @@ def _kept(
                 yield counting.now()
                 continue
             question, item = said
-            if not isinstance(item, Prediction):
+            if isinstance(item, Prediction):
+                item = Written(item, result_row(question, item), software_of(asking.answerer))
+            if not isinstance(item, Written):
                 if counting.hears(item, question.id):
                     yield counting.now()
                 continue
-            journal.run["software"] = _software(asking.answerer)
-            journal.add(result_row(question, item))
+            journal.run["software"] = item.software
+            journal.add(item.row)
             journal.write_if_due()
-            score = asking.score(item)
+            score = asking.score(item.prediction)
             counting.servers = tuple(getattr(asking.answerer, "servers", ()))
-            counting.count(item, score)
-            yield counting.now(item, score=score)
-            _give_up_on(counting, item)
+            counting.count(item.prediction, score)
+            yield counting.now(item.prediction, score=score)
+            _give_up_on(counting, item.prediction)
 
 
 def _cancel(answerer: Answerer) -> None:
@@ -298,15 +348,11 @@ def _uncancel(answerer: Answerer) -> None:
         flag.clear()
 
 
-def _give_up_on(counting: Counting, prediction: Prediction, who: str = "") -> None:
-    """Raise after the third answer in a row that failed for a reason that stays.
-
-    Where several answer (``who``), each has its own row, and all of them must have failed so.
-    """
+def _give_up_on(counting: Counting, prediction: Prediction) -> None:
+    """Raise after the third answer in a row that failed for a reason that stays."""
     failure = prediction.record.get("failure") or {}
-    rows = counting.failures
-    rows[who] = rows.get(who, 0) + 1 if failure.get("kind") in _HOPELESS else 0
-    if min(rows.values()) >= _GIVEN_UP_AFTER:
+    counting.hopeless = counting.hopeless + 1 if failure.get("kind") in _HOPELESS else 0
+    if counting.hopeless == _GIVEN_UP_AFTER:
         turns = prediction.trace.turns
         why = turns[-1].error if turns else prediction.raw_text
         raise GaveUpError(
@@ -354,7 +400,18 @@ def _case_works(asking: Asking, case_id: str, rows: Sequence[int]) -> Iterator[W
 def _failing(
     question: Question, model: str, problem: str
 ) -> Generator[tuple[Question, object], None, None]:
-    yield question, _failure(question, model, problem)
+    yield question, failed_prediction(question, model, problem)
+
+
+def failed_prediction(
+    question: Question, model: str, problem: str, kind: FailureKind | None = None
+) -> Prediction:
+    """Return the ``[ERROR]`` prediction of a question that could not be asked."""
+    failed = _failure(question, model, problem)
+    if kind is None:
+        return failed
+    record = {"failure": {"kind": kind.value, "hint": "", "detail": ""}}
+    return replace(failed, record=MappingProxyType(record))
 
 
 def _answer(
@@ -488,7 +545,7 @@ def result_row(question: Question, prediction: Prediction) -> dict[str, Any]:
     assumed = assumed_in(prediction.trace)
     notes += [assumed] if assumed else []
     row |= {"note": "; ".join(notes)} if notes else {}
-    return row | {key: prediction.record[key] for key in _OWN_KEYS if key in prediction.record}
+    return row | {key: prediction.record[key] for key in OWN_KEYS if key in prediction.record}
 
 
 def trajectory(trace: Trace, case_id: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.events import Again, CallMade, Sent, Status, Tokens
@@ -78,8 +78,8 @@ class Counting:
     speaker: str = ""
     """The question whose words are shown, where several are answered at once."""
     servers: tuple[ServerCount, ...] = ()
-    failures: dict[str, int] = field(default_factory=dict)
-    """By who answered: hopeless failures in a row."""
+    hopeless: int = 0
+    """Failures in a row for a reason that stays."""
 
     def hears(self, event: object, question_id: str = "") -> bool:
         """Take an event's words and return whether it is time to show them."""

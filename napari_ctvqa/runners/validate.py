@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.evidence.check import unchecked
 from napari_ctvqa.io.check_table import CheckTable
-from napari_ctvqa.runners.check_pool import run_tasks
+from napari_ctvqa.runners.check_pool import Done, Task, run_tasks
 from napari_ctvqa.runners.check_worker import sentence, task
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Question
     from napari_ctvqa.runners.opening import Opened
 
+Elsewhere = Callable[[Iterator[Task]], Generator["Done | None", None, None]]
 _RECORD_ERRORS = (CtvqaError, OSError, ValueError, LookupError, TypeError)
 """What building a question from a damaged record, or finding its case, may raise."""
 
@@ -54,6 +55,7 @@ def validate(
     jobs: int = 1,
     assume_none: bool = False,
     polite: bool = False,
+    elsewhere: Elsewhere | None = None,
 ) -> Generator[ValidationProgress, None, None]:
     """Recompute the references of ``rows``, yielding after each case and now and then between.
 
@@ -72,6 +74,8 @@ def validate(
         Take lesions without a mask file as not there, see ``core.assumed``.
     polite
         Let everything else on the machine go first.
+    elsewhere
+        Does the tasks in place of our own processes (``runners.cluster_answers``).
 
     Raises
     ------
@@ -83,7 +87,7 @@ def validate(
             f"{opened.path} holds no questions.", hint="Give a benchmark folder or question file."
         )
     wanted = list(dict.fromkeys(int(row) for row in rows))
-    work = _Work(opened, opened.questions, jobs, assume_none, polite)
+    work = _Work(opened, opened.questions, jobs, assume_none, polite, elsewhere)
     if out is None:
         yield from work.go(wanted, {}, None)
         return
@@ -127,6 +131,7 @@ class _Work:
     jobs: int
     assume_none: bool
     polite: bool
+    elsewhere: Elsewhere | None
     checks: dict[int, ReferenceCheck] = field(default_factory=dict)
 
     def go(
@@ -157,7 +162,10 @@ class _Work:
         """Yield the checks of one case after the other as they are done, and none now and then."""
         unreadable: list[Checked] = []
         tasks = self._tasks(rows, unreadable)
-        with closing(run_tasks(tasks, self.jobs, polite=self.polite)) as results:
+        doing = run_tasks(tasks, self.jobs, polite=self.polite)
+        if self.elsewhere is not None:
+            doing = self.elsewhere(tasks)
+        with closing(doing) as results:
             for result in results:
                 if result is None:
                     yield ()
