@@ -120,7 +120,7 @@ class Cluster:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             # A case may be large: dask would stop a worker at its share of the memory.
             memory_limit=None,
             silence_logs=50,
