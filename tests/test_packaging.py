@@ -58,11 +58,13 @@ def test_every_resource_is_data_that_reads():
 
 def test_extras_are_the_promised_ones():
     extras = project()["optional-dependencies"]
-    assert set(extras) == {"gui", "local", "segment", "film", "all", "dev"}
+    assert set(extras) == {"gui", "local", "segment", "film", "scale", "all", "dev"}
     # a program that is started, never imported: tens of packages that nothing else here needs
     assert {Requirement(text).name for text in extras["segment"]} == {"TotalSegmentator"}
     # a library around a program: GIF and PNG are written without it
     assert {Requirement(text).name for text in extras["film"]} == {"imageio-ffmpeg"}
+    # one machine needs neither
+    assert {Requirement(text).name for text in extras["scale"]} == {"distributed", "cryptography"}
     assert {Requirement(text).name for text in extras["gui"]} == {"PySide6"}
     assert {Requirement(text).name for text in extras["local"]} == {
         *("torch", "torchvision", "transformers", "accelerate")
@@ -88,7 +90,7 @@ def test_hard_dependencies_are_those_that_are_imported():
     hard = {canonicalize_name(Requirement(text).name) for text in project()["dependencies"]}
     # The engine runs in an environment of its own, that of the extra `local`; the system keyring is
     # used where it is there, and so is ffmpeg (extra `film`).
-    optional = {"worker_engine.py", "server_keys.py", "film.py"}
+    optional = {"worker_engine.py", "server_keys.py", "film.py", "cluster.py"}
     assert hard == third_party("napari_ctvqa", leave_out=optional)
 
 

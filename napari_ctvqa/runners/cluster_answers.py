@@ -90,8 +90,9 @@ class ClusterAnswers:
         data: dict[str, Any] = plain(self._wanted)
         if self._wanted.server and isinstance(asking.answerer, ModelAnswerer):
             data["server_model"] = asking.answerer.model_id
-        if self._wanted.folder:
-            data["folder"] = str(Path(self._wanted.folder).expanduser().absolute())
+        for name in ("folder", "repository", "base"):
+            if data[name]:
+                data[name] = str(Path(data[name]).expanduser().absolute())
         data["predicted"] = [str(root.absolute()) for root in self._wanted.predicted]
         return data
 
