@@ -82,6 +82,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with predicted masks, for the kit predicted (repeatable)",
     )  # fmt: skip
     parser.add_argument(
+        "--decoding", default="", metavar="WAY",
+        help="semsam[:K=8,M=10,p=0.9]: MIS-SemSam, of a model that runs here",
+    )  # fmt: skip
+    parser.add_argument(
+        "--confidence", default="", metavar="HOW",
+        help="logits (option probabilities), or samples:N[@T] (agreement of N samples)",
+    )  # fmt: skip
+    parser.add_argument(
         "--kit-files", action="store_true",
         help="tools answer from the benchmark's own caches and pictures, not from masks",
     )  # fmt: skip
@@ -144,6 +152,8 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
         args.repository,
         args.base,
         at_once=args.at_once,
+        decoding=args.decoding,
+        confidence=args.confidence,
     )
 
 

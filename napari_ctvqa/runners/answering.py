@@ -30,6 +30,7 @@ from napari_ctvqa.core.model_volumes import region_of_mask
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.core.records import EMPTY, Prediction, RunConfig, Trace, Turn
 from napari_ctvqa.runners.agent import PROMPT, Agent
+from napari_ctvqa.runners.confidence import asked, told
 from napari_ctvqa.runners.requests import Facts, Heard, Speaker
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import AnswerFormat, Question
     from napari_ctvqa.core.servers import ServerCount
     from napari_ctvqa.evidence.kits import Kit
+    from napari_ctvqa.runners.confidence import Wish
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ DIRECT, AGENT = "direct", "agent"
 MODES = (DIRECT, AGENT)
 NO_TOOL_CALLS = "the model knows no tool calls: they are described, and read as JSON"
 TOOLS_REFUSED = "the server takes no tools: they are described in the prompt, and read as JSON"
+DECODED = "decoded by meaning ({}, values assumed)"
 MAX_STEPS = 5
 """DeepTumorVQA's: an agent's turns, the last without tools."""
 _VERSIONS = ("torch", "transformers", "dtype", "device")
@@ -78,6 +81,10 @@ class ModelAnswerer:
         For sampling; greedy decoding needs none.
     way_kind, model_id
         Where the model runs, for the RunConfig.
+    decoding
+        How tokens are chosen where not as usual (``worker_decoding``).
+    confidence
+        How to tell how sure the model is; None for not at all. Of direct answers only.
     """
 
     def __init__(
@@ -97,6 +104,8 @@ class ModelAnswerer:
         seed: int | None = None,
         way_kind: str = "",
         model_id: str = "",
+        decoding: str = "",
+        confidence: Wish | None = None,
     ) -> None:
         if mode == AGENT and kit_of is None:
             raise ValueError("an agent needs a kit")
@@ -111,6 +120,7 @@ class ModelAnswerer:
         self.kit_from = kit_from
         self.settings, self.max_steps, self.seed = settings, max_steps, seed
         self.way_kind, self.model_id = way_kind, model_id
+        self.decoding, self.confidence = decoding, confidence
         self.cancelled = Flag()
         """Set from any thread to stop within a token; whoever starts a run clears it."""
 
@@ -149,9 +159,15 @@ class ModelAnswerer:
             host=self.way.host,
             seed=self.seed,
             preset=_deciding(self.preset),
-            settings=dict(self.settings),
+            settings={**self.settings, **self._wishes()},
             prompts=prompts,
         )
+
+    def _wishes(self) -> dict[str, str]:
+        """Return what else decides an answer and its record, by the command line's names."""
+        how = "" if self.confidence is None else self.confidence.text
+        wishes = {"decoding": self.decoding, "confidence": how}
+        return {name: wish for name, wish in wishes.items() if wish}
 
     def wanted_masks(self, question: Question) -> tuple[str, ...]:
         """Return no structure: the model looks at the CT; for an agent see ``all_masks``."""
@@ -243,12 +259,19 @@ class ModelAnswerer:
             settings["with_tools"] = True
         facts.note(self.described)
         prepared = self.family.prepare(self.preset, question, case, answer_format, settings)
-        prepared = replace(prepared, ask=self._seeded(prepared.ask))
+        ask = asked(self._drawn(prepared.ask), self.confidence, question, answer_format)
+        prepared = replace(prepared, ask=ask)
         for note in prepared.notes:
             facts.note(note)
+        if self.decoding:
+            facts.note(DECODED.format(self.decoding))
         if self.mode != AGENT:
             direct = _Direct(self._speaker(), question, case, settings, facts)
-            return (yield from direct.run(prepared))
+            text = yield from direct.run(prepared)
+            if self.confidence is not None and facts.failed is None:
+                last = (direct.ask or ask, question, answer_format, text, facts)
+                yield from told(self.confidence, direct.speaker, *last)
+            return text
         assert self.kit_of is not None
         kit = self.kit_of(case)
         agent = Agent(self._speaker(), kit, prepared, facts, turns, self.max_steps)
@@ -272,10 +295,11 @@ class ModelAnswerer:
         self.preset = replace(self.preset, dialect="json")
         self.described = TOOLS_REFUSED
 
-    def _seeded(self, ask: Ask) -> Ask:
-        if self.seed is None:
-            return ask
-        return replace(ask, sampling=replace(ask.sampling, seed=self.seed))
+    def _drawn(self, ask: Ask) -> Ask:
+        """Return a request with the run's seed and way to decode."""
+        seed = ask.sampling.seed if self.seed is None else self.seed
+        sampling = replace(ask.sampling, seed=seed, decoding=self.decoding)
+        return ask if sampling == ask.sampling else replace(ask, sampling=sampling)
 
 
 MOST_FOLLOWED = 3
@@ -291,12 +315,15 @@ class _Direct:
     case: Case
     settings: Mapping[str, Any]
     facts: Facts
+    ask: Ask | None = None
+    """The request that was answered last."""
 
     def run(self, prepared: Prepared) -> Generator[Event, None, str]:
         """Yield what happens and return the text to score."""
         follow_up = getattr(self.speaker.family, "follow_up", None)
         for step in range(1, MOST_FOLLOWED + 1):
             yield Sent(prepared, step)
+            self.ask = prepared.ask
             came = yield from self._asked(prepared.ask)
             if came.failed is not None:
                 self.facts.failed = came.failed

@@ -23,8 +23,9 @@ from napari_ctvqa.extensions import families, models
 from napari_ctvqa.io import code_consents
 from napari_ctvqa.io.json_files import is_file, is_folder
 from napari_ctvqa.io.model_places import ModelPlace, remembered_places
-from napari_ctvqa.runners import hosts, own_loaders
+from napari_ctvqa.runners import hosts, own_loaders, worker_decoding
 from napari_ctvqa.runners.answering import AGENT, DIRECT, MAX_STEPS, MODES, ModelAnswerer
+from napari_ctvqa.runners.confidence import Wish, wish
 from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.model_folder import MAX_CONFIG_BYTES, look_at, mismatch
 from napari_ctvqa.runners.server import ServerWay
@@ -115,6 +116,10 @@ class Wanted:
     idle_s: float | None = None
     """After how many seconds without a question a worker ends itself; None for never."""
     at_once: int = 0
+    decoding: str = ""
+    """How tokens are chosen, e.g. ``semsam:K=8``; of models that run here. Empty: as usual."""
+    confidence: str = ""
+    """``logits`` or ``samples:N@T``: how to tell how sure the model is. Empty: not at all."""
 
 
 class UnconfirmedHostError(CtvqaError):
@@ -322,10 +327,12 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
     """
     built_in = models().get(wanted.model)
     if built_in is not None:
+        _check_no_wishes(wanted)
         return built_in
     wanted = _with_place(wanted)
     family, preset = _preset_for(wanted)
     _check_mode(wanted, modes_of(family))
+    decoding, confidence = _decoding_of(wanted, preset), _confidence_of(wanted)
     way, model_id = _way(wanted, preset)
     base = _base_name(wanted, preset, model_id)
     agent = wanted.mode == AGENT
@@ -345,7 +352,46 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
         seed=wanted.seed,
         way_kind="server" if isinstance(way, ServerWay | ServerPool) else "worker",
         model_id=model_id,
+        decoding=decoding,
+        confidence=confidence,
     )
+
+
+def _check_no_wishes(wanted: Wanted) -> None:
+    for option, value in (("decoding", wanted.decoding), ("confidence", wanted.confidence)):
+        if value:
+            raise NotFoundError(
+                f"{wanted.model} is no model: it has no {option}.",
+                hint=f"Leave --{option} away, or choose a model with --model.",
+            )
+
+
+def _decoding_of(wanted: Wanted, preset: Preset) -> str:
+    """Return how tokens are chosen, with every value in it; empty for as usual."""
+    if not wanted.decoding:
+        return ""
+    try:
+        found = worker_decoding.settings(wanted.decoding).text
+    except ValueError as error:
+        raise CtvqaError(f"{error}.", hint="Correct --decoding.") from None
+    if wanted.server or own_loaders.loader_of(preset):
+        where = "on a server" if wanted.server else f"of {preset.title}"
+        raise NotFoundError(
+            f"MIS-SemSam chooses each token itself; the tokens {where} cannot be chosen from here.",
+            hint="Give the model's folder (--folder), or leave --decoding away.",
+        )
+    return found
+
+
+def _confidence_of(wanted: Wanted) -> Wish | None:
+    if not wanted.confidence:
+        return None
+    if wanted.mode == AGENT:
+        raise NotFoundError(
+            "how sure a model is can be told of direct answers, not of an agent's.",
+            hint="Leave --confidence away, or --mode agent.",
+        )
+    return wish(wanted.confidence)
 
 
 def _settings(wanted: Wanted, preset: Preset) -> Mapping[str, Any]:
