@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.cli import one_line, speaks_utf8, write_out
 from napari_ctvqa.commands._questions import open_questions, report_problems, warn
 from napari_ctvqa.commands._scoring import add_results_arguments, read_scored
-from napari_ctvqa.core.audit import ALL, OUTCOMES, audit
-from napari_ctvqa.core.audit_text import (
-    INTERVAL_NOTE,
-    OUTCOME_WORDS,
-    explained,
-    group_words,
-    interval_text,
-    percent,
-    total_text,
-    unread_words,
-    where_text,
-)
+from napari_ctvqa.core.audit import ALL, audit
+from napari_ctvqa.core.audit_lines import text_lines
+from napari_ctvqa.core.audit_text import INTERVAL_NOTE, explained, where_text
 from napari_ctvqa.core.calibration import calibration_words, calibrations
 from napari_ctvqa.core.cells import safe_cell
 from napari_ctvqa.core.errors import UsageError
@@ -35,14 +26,13 @@ from napari_ctvqa.core.scoring import score_note, score_titles
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from napari_ctvqa.core.audit import Audit, CrossTable, Total
     from napari_ctvqa.core.calibration import Calibration
     from napari_ctvqa.core.records import Run
 
 CELL_FIELDS = ("group", "label", "official", "read", "unread", "n", "where")
-_LABEL_WIDTH = 38
 
 
 class AuditCommand:
@@ -114,60 +104,6 @@ def _draw(path: Path, calibrated: Sequence[Calibration], run: Run) -> None:
             hint="See them apart in --json.",
         )
     EXPORT.write(calibrated[0], path, one_line(run.model))
-
-
-# ------------------------------------------------------------------------------------------- text
-
-
-def text_lines(made: Audit, titles: tuple[str, str], note: str = "") -> Iterator[str]:
-    """Yield the audit for people."""
-    total = made.total
-    left = f"; {made.unanswered:,} have none" if made.unanswered else ""
-    yield f"{total.n:,} answers to {made.questions:,} questions{left}"
-    width = max(map(len, titles))
-    yield f"{titles[0]:{width}}  {total_text(total.official)}"
-    yield f"{titles[1]:{width}}  {total_text(total.ours)}"
-    yield from explained(total, titles, note)
-    yield ""
-    yield from _cross_lines(total, titles)
-    for name, tables in (("by stage", made.stages), ("by subtype", made.subtypes)):
-        if tables:
-            yield ""
-            yield from _group_lines(name, tables, titles)
-    if total.unread:
-        yield ""
-        yield f"Unread by “{titles[1]}”:"
-        for kind, ids in total.unread.items():
-            yield f"{len(ids):>8,}  {kind.value:<13} {unread_words(kind)}"
-    yield ""
-    yield INTERVAL_NOTE
-
-
-def _cross_lines(table: CrossTable, titles: tuple[str, str]) -> Iterator[str]:
-    yield f"rows: {titles[0]}; columns: {titles[1]}"
-    yield " " * 12 + "".join(f"{OUTCOME_WORDS[o]:>12}" for o in OUTCOMES) + f"{'all':>12}"
-    for official in OUTCOMES:
-        counts = [len(table.ids(official, ours)) for ours in OUTCOMES]
-        cells = "".join(f"{count:>12,}" for count in (*counts, sum(counts)))
-        yield f"{OUTCOME_WORDS[official]:<12}{cells}"
-    sums = [len(table.ids(None, ours)) for ours in OUTCOMES]
-    yield f"{'all':<12}" + "".join(f"{count:>12,}" for count in (*sums, sum(sums)))
-
-
-def _group_lines(
-    name: str, tables: tuple[CrossTable, ...], titles: tuple[str, str]
-) -> Iterator[str]:
-    yield f"{name:<{_LABEL_WIDTH}} {'n':>6}  {titles[0]:<22}  {titles[1]:<22}  ≠"
-    for table in tables:
-        label = one_line(group_words(table))
-        label = label if len(label) <= _LABEL_WIDTH else label[: _LABEL_WIDTH - 1] + "…"
-        first, second = (_short(total) for total in (table.official, table.ours))
-        differing = f"{len(table.differing):,}"
-        yield f"{label:<{_LABEL_WIDTH}} {table.n:>6,}  {first:<22}  {second:<22}  {differing}"
-
-
-def _short(total: Total) -> str:
-    return f"{percent(total.share)} ({interval_text(total)})" if total.n else "–"
 
 
 # ------------------------------------------------------------------------------------ JSON and CSV

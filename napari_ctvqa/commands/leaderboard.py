@@ -8,30 +8,27 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.cli import DONE, one_line, speaks_utf8, write_out
+from napari_ctvqa.cli import DONE, speaks_utf8, write_out
 from napari_ctvqa.commands._questions import open_questions, report_problems, warn
 from napari_ctvqa.commands._scoring import add_format_arguments, read_scored
 from napari_ctvqa.core.audit import audit
 from napari_ctvqa.core.audit_text import interval_text
 from napari_ctvqa.core.cells import safe_cell
 from napari_ctvqa.core.errors import UsageError
+from napari_ctvqa.core.leaderboard_lines import board_lines, own_cell
 from napari_ctvqa.core.leaderboards import (
     OTHER_CONDITIONS,
     asked_of,
     beside,
     leaderboards,
     leaderboards_of,
-    own_words,
 )
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from napari_ctvqa.core.leaderboards import Beside, Leaderboard, OwnValue, Published
-
-_MODEL_WIDTH, _INPUT_WIDTH, _WIDTH = 30, 24, 12
-OWN = "▶ "
+    from napari_ctvqa.core.leaderboards import Beside, Leaderboard, OwnValue
 
 
 class LeaderboardCommand:
@@ -96,55 +93,7 @@ def _write(args: argparse.Namespace, boards: Sequence[Leaderboard], own: Sequenc
     elif args.csv:
         write_out(_csv(pairs))
     else:
-        write_out("\n\n".join("\n".join(_lines(*pair)) for pair in pairs) + "\n")
-
-
-# ------------------------------------------------------------------------------------------ text
-
-
-def _lines(board: Leaderboard, own: Beside | None) -> Iterator[str]:
-    yield f"{board.title}: {board.metric}; {board.questions:,} questions"
-    yield f"Source: {board.source}, {board.date}. {' '.join(board.unknown)}"
-    titles = [column.title[: _WIDTH - 1] for column in board.columns]
-    yield _row("model", "input", "asked", titles)
-    rows = sorted(board.rows, key=lambda row: -row.values[0])
-    mine = own.values[0].percent if own is not None and own.compared else None
-    for row in rows:
-        if own is not None and mine is not None and row.values[0] < mine:
-            yield _own_row(own)
-            mine = None
-        yield _published_row(row, board.decimals)
-    if own is not None and mine is not None:
-        yield _own_row(own)
-    yield from (f"* {row.model}: {row.apart}." for row in rows if row.apart)
-    yield from (f"* {row.model}: {row.note}" for row in rows if row.note)
-    if own is not None:
-        if not own.compared and not own.reasons:
-            yield _own_row(own)
-        yield from own_words(own)
-        yield OTHER_CONDITIONS
-
-
-def _published_row(row: Published, decimals: int) -> str:
-    starred = f"{row.model} *" if row.apart or row.note else row.model
-    return _row(starred, row.input, row.way, [f"{value:.{decimals}f}" for value in row.values])
-
-
-def _own_row(own: Beside) -> str:
-    cells = [_own_cell(value, own.board.decimals) for value in own.values]
-    asked = own.asked.kit or own.asked.mode or "?"
-    return _row(f"{OWN}{one_line(own.model)}", "this run", asked, cells)
-
-
-def _own_cell(value: OwnValue, decimals: int) -> str:
-    return "–" if value.percent is None else f"{value.percent:.{decimals}f}"
-
-
-def _row(model: str, source: str, way: str, cells: Sequence[str]) -> str:
-    model = model if len(model) <= _MODEL_WIDTH else model[: _MODEL_WIDTH - 1] + "…"
-    source = source if len(source) <= _INPUT_WIDTH else source[: _INPUT_WIDTH - 1] + "…"
-    numbers = "".join(f"{cell:>{_WIDTH}}" for cell in cells)
-    return f"{model:<{_MODEL_WIDTH}} {source:<{_INPUT_WIDTH}} {way:<9}{numbers}".rstrip()
+        write_out("\n\n".join("\n".join(board_lines(*pair)) for pair in pairs) + "\n")
 
 
 # ------------------------------------------------------------------------------------ JSON and CSV
@@ -228,7 +177,7 @@ def _write_own(writer: Any, own: Beside) -> None:
                 "this run",
                 own.asked.kit or own.asked.mode,
                 column.title,
-                _own_cell(value, own.board.decimals),
+                own_cell(value, own.board.decimals),
                 interval_text(value.total),
                 "" if value.rank is None else value.rank.text,
                 why or value.reason,

@@ -26,6 +26,11 @@ INTERVAL_NOTE = (
 )
 
 
+def flat(text: str) -> str:
+    """Return foreign text on one line, without what is not printable."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def percent(share: float | None) -> str:
     """Return a share as ``41.2 %``; a dash for none."""
     return "–" if share is None else f"{share * 100:.1f}\N{NO-BREAK SPACE}%"
@@ -45,6 +50,11 @@ def total_text(total: Total) -> str:
     if total.partial:
         right = f"with partial credit for numbers; {right}"
     return f"{percent(total.share)} ({interval_text(total)}), {right}"
+
+
+def short_text(total: Total) -> str:
+    """Return share and interval of a total; a dash where nothing is scored."""
+    return f"{percent(total.share)} ({interval_text(total)})" if total.n else "–"
 
 
 def explained(table: CrossTable, titles: tuple[str, str], note: str = "") -> tuple[str, ...]:

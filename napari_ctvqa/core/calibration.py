@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from napari_ctvqa.core.audit import Total
 from napari_ctvqa.core.confidence import Source, confidence_of
 from napari_ctvqa.core.records import Outcome
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.records import Run, Score
 
 BINS = 10
-FEW = 100
-"""With fewer answers the error is mostly chance, and is said to be."""
 SOURCE_WORDS = {
     Source.LOGITS: "probabilities of the model",
     Source.LOGPROBS: "probabilities that the server tells",
@@ -77,6 +77,24 @@ class Calibration:
             return None
         apart = (b.total.n * abs(b.share - b.confidence) for b in self.bins)
         return sum(apart) / self.total.n
+
+    @property
+    def chance_error(self) -> float:
+        """Return the error that as many calibrated answers, as sure as these, show by chance.
+
+        The mean absolute deviation of a binomial number of right answers, bin by bin; the answers
+        of a bin are taken to be as sure as their mean, so it is about right and not too small.
+        """
+        apart = (_mean_deviation(b.total.n, b.confidence) for b in self.bins)
+        return sum(apart) / self.total.n if self.total.n else 0.0
+
+
+def _mean_deviation(n: int, probability: float) -> float:
+    """Return how far a binomial number lies from its mean on average."""
+    from scipy.stats import binom  # half a second, which only those who need it wait for
+
+    counts = np.arange(n + 1)
+    return float((binom.pmf(counts, n, probability) * np.abs(counts - n * probability)).sum())
 
 
 def calibrate(given: Iterable[Given], bins: int = BINS) -> Calibration:
@@ -153,8 +171,8 @@ def calibration_words(found: Calibration) -> tuple[str, ...]:
         f"Of {answers} the confidence ({what}) is on average {found.confidence * 100:.1f} %, "
         f"right are {share * 100:.1f} % ({ends.low * 100:.1f}–{ends.high * 100:.1f}): "
         f"{sure}{', which chance may explain' if within and apart else ''}.",
-        f"Expected calibration error {found.error * 100:.1f} points in {BINS} bins"
-        f"{'; with so few answers mostly chance' if found.total.n < FEW else ''}.",
+        f"Expected calibration error {found.error * 100:.1f} points in {BINS} bins; "
+        f"calibrated answers would show about {found.chance_error * 100:.1f} by chance.",
     ]
     left = []
     if found.without:

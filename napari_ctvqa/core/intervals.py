@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy.stats import binomtest
-
 LEVEL = 0.95
 _ROUNDED = 9
 """Decimals of a sum of credits: beyond them it is the arithmetic's, not the answers'."""
@@ -29,6 +27,8 @@ def wilson(credit: float, n: int) -> Interval | None:
     mean do, so Wilson's interval, taken at the whole numbers around their sum, is at least as wide
     as it must be. Answers are taken as independent.
     """
+    from scipy.stats import binomtest  # half a second, which only those who need it wait for
+
     if not n:
         return None
     total = min(max(round(credit, _ROUNDED), 0.0), float(n))

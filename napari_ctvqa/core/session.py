@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from napari_ctvqa.core.audited import Audited
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import ChainComparison, EvidenceChain, EvidenceStep
     from napari_ctvqa.core.error_maps import ErrorMap
@@ -141,6 +142,8 @@ class Wishes:
     validate = Signal()
     """Recompute the references of all that the filter shows; sets ``validation``."""
     cancel_validate = Signal()
+    audit = Signal(str)
+    """Model: audit its run as it is now; sets ``audited``."""
     absent_means_none = Signal(bool)
     """Take lesions without a mask file as not there, here and in runs and validations."""
     segment = Signal()
@@ -208,6 +211,8 @@ class Session:
     """``live``: at most 30 times a second while words come."""
     validation_changed = Signal()
     """``validation``, ``absent_means_none``."""
+    audited_changed = Signal()
+    """``audited``."""
     segmenting_changed = Signal()
     """``segmenting``, ``use_segmented``."""
     measurements_changed = Signal()
@@ -264,6 +269,8 @@ class Session:
         self.validation = Validation()
         self.absent_means_none = False
         """Off, absent masks are unknown; on, what follows says assumed."""
+        self.audited: Audited | None = None
+        """What was last worked out of a run as a whole, none until it is wished for."""
         self.segmenting = Segmenting()
         self.use_segmented = False
         """Off, a structure without a file has no mask; on, in runs, a program's."""
@@ -352,6 +359,7 @@ _ANNOUNCES = {
     "loaded": "progress_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",
+    "audited": "audited_changed",
     "segmenting": "segmenting_changed",
     "use_segmented": "segmenting_changed",
     "measurements": "measurements_changed",

@@ -33,6 +33,7 @@ from napari_ctvqa.widgets.layouts import LEFT_PX, RIGHT_PX, Layouts
 from napari_ctvqa.widgets.measure_menu import MeasureMenu
 from napari_ctvqa.widgets.overlays import Overlays
 from napari_ctvqa.widgets.panels import (
+    audit,
     evidence,
     measure,
     model,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Volume
 
 PLANES = ("axial", "coronal", "sagittal")
-LEFT = ("Questions", "Run", "Model", "Validate")
+LEFT = ("Questions", "Run", "Model", "Validate", "Audit")
 RESEARCH_ONLY = "Research use only – not for diagnosis"
 
 _apps: dict[int, App] = {}
@@ -112,7 +113,7 @@ class App(QObject):
         self.panels: dict[str, QWidget] = {
             module.PANEL.title: module.PANEL(self.session)
             for module in (
-                *(questions, run, model, validate),
+                *(questions, run, model, validate, audit),
                 *(question, evidence, structures, side_by_side, segment, measure),
             )
         }
@@ -235,6 +236,7 @@ class App(QObject):
             self.window.tabifyDockWidget(docks["Questions"], docks["Run"])
             self.window.tabifyDockWidget(docks["Run"], docks["Model"])
             self.window.tabifyDockWidget(docks["Model"], docks["Validate"])
+            self.window.tabifyDockWidget(docks["Validate"], docks["Audit"])
         docks["Questions"].raise_()
         if docks["Side by side"] not in self.window.tabifiedDockWidgets(docks["Evidence"]):
             upper, lower = docks["Question"], docks["Evidence"]

@@ -26,6 +26,7 @@ from napari_ctvqa.io.case_cache import CaseCache
 from napari_ctvqa.runners.desk import OpenRequest, ScoredRun, opened_steps, read_runs, rescored
 from napari_ctvqa.runners.kept import results_folder
 from napari_ctvqa.runners.opening import Opened
+from napari_ctvqa.widgets.auditor import Auditor
 from napari_ctvqa.widgets.chain_work import NO_CHAINS, ChainWork
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
@@ -60,6 +61,7 @@ class Coordinator(QObject):
         self.runs = Runs(session, self.jobs, lambda: self.opened)
         self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
+        self.auditor = Auditor(session, self.jobs, lambda: self.opened)
         self.segmenter = Segmenter(session, self.jobs)
         self.structures = Structures(session, self.jobs, self.focus)
         self._case_key = ""
@@ -90,6 +92,7 @@ class Coordinator(QObject):
             (wishes.replay, self.runs.replay),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
+            (wishes.audit, self.auditor.start),
             (wishes.absent_means_none, self.set_absent_means_none),
             (wishes.segment, self.segmenter.start),
             (wishes.cancel_segment, self.segmenter.cancel),
@@ -156,6 +159,7 @@ class Coordinator(QObject):
         self.focus.forget()
         self.runs.abandon()
         self.chains.forget()
+        self.auditor.forget()
         for slot in ("case", "validate"):
             self.jobs.cancel(slot)
         self.session.update(
@@ -202,6 +206,7 @@ class Coordinator(QObject):
             focus=None,
             focused_step=None,
             validation=Validation(),
+            audited=None,
             results_folder=results_folder(item) if item.questions is not None else None,
             **NO_CHAINS,
         )

@@ -3,6 +3,7 @@
 import json
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from napari_ctvqa.cli import main
@@ -74,13 +75,21 @@ def test_the_sentences_say_how_far_it_is_off_and_what_chance_may_do(found):
         "on average 71.0 %, right are 60.0 % (31.3–83.2): over-confident by 11.0 points, which "
         "chance may explain."
     )
-    assert words[1] == (
-        "Expected calibration error 11.0 points in 10 bins; with so few answers mostly chance."
-    )
+    assert words[1].startswith("Expected calibration error 11.0 points in 10 bins; calibrated")
     sure = calibration_words(calibrate(given(0.95, 100, 100)))
-    assert "over-confident by 45.0 points." in sure[0] and "chance" not in " ".join(sure)
+    assert "over-confident by 45.0 points." in sure[0] and "about 1.2 by chance" in sure[1]
     shy = calibration_words(calibrate(given(0.15, 100, 100)))
     assert "under-confident by 35.0 points." in shy[0]
+
+
+def test_what_chance_alone_would_show_is_what_resampling_shows(found):
+    rng = np.random.default_rng(3)
+    apart = sum(
+        np.abs(rng.binomial(b.total.n, b.confidence, 40_000) - b.total.n * b.confidence)
+        for b in found.bins
+    )
+    assert found.chance_error == pytest.approx(apart.mean() / found.total.n, rel=0.02)
+    assert calibrate([]).chance_error == 0.0
 
 
 # --------------------------------------------------------------------------------------- of a run

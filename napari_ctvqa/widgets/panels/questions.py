@@ -21,7 +21,7 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.scoring import score_note
-from napari_ctvqa.core.where import DISAGREES, OUTCOMES, parse_where
+from napari_ctvqa.core.where import DISAGREES, OUTCOMES, SCORE_FIELDS, VALUES, parse_where
 from napari_ctvqa.widgets.banner import Folding
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.question_model import QuestionTableModel
@@ -251,7 +251,7 @@ class QuestionsPanel(QWidget):
         facet.setEnabled(bool(session.runs) and not session.hide_reference)
         if session.hide_reference:
             facet.setToolTip("Outcomes are hidden while references are")
-            if outcome:
+            if any(field_value(session.where, field) for field in SCORE_FIELDS):
                 self._show_note(
                     "This filter tells outcomes although references are hidden.", "unread"
                 )
@@ -360,8 +360,12 @@ def _values(session: Session) -> dict[str, Callable[[], Sequence[str]]]:
         "subtype": partial(distinct, "subtype"),
         "case": partial(distinct, "case"),
         "model": lambda: list(session.runs),
-        "outcome": lambda: OUTCOMES,
+        **{field: partial(_known, field) for field in VALUES},
     }
+
+
+def _known(field: str) -> Sequence[str]:
+    return VALUES[field]
 
 
 def _facets(session: Session) -> dict[str, Facet]:
