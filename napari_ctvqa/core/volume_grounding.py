@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from napari_ctvqa.core.grounding import MOST, Unplaced
 from napari_ctvqa.core.model_volumes import Point, box_zyx
@@ -104,5 +105,5 @@ def _placed(written: str, numbers: tuple[float, ...], volume: ModelVolume, grid:
     return PlacedBox(written, low_zyx, high_zyx, _point(low), _point(high))
 
 
-def _point(values: np.ndarray) -> Point:
+def _point(values: npt.NDArray[np.float64]) -> Point:
     return float(values[0]), float(values[1]), float(values[2])

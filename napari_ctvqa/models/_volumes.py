@@ -21,6 +21,7 @@ from napari_ctvqa.core.model_volumes import ModelVolume
 from napari_ctvqa.core.resampling import (
     FloatArray,
     Positions,
+    end_to_end,
     floored,
     from_first,
     half_pixel,
@@ -157,6 +158,13 @@ def rescaled(count: int, spacing_mm: float, wanted_mm: float) -> Axis:
     return resized(count, max(1, int(count * (spacing_mm / wanted_mm))))
 
 
+def zoomed(count: int, wanted: int) -> Axis:
+    """Return an axis as ``scipy.ndimage.zoom`` samples it: the outer centres kept."""
+    positions = end_to_end(count, wanted)
+    step = (count - 1) / (wanted - 1) if wanted > 1 else 1.0
+    return Axis(positions, step, 0.0)
+
+
 def centred(axis: Axis, wanted: int) -> Axis:
     """Return the middle of an axis, or the axis in the middle of fill.
 
@@ -191,6 +199,11 @@ class Scaling:
     """Whether samples lose their fractions (towards zero), as ITK does with a CT of integers."""
 
 
+def unscaled(low: float, high: float) -> Scaling:
+    """Return no scaling at all; ``low`` and ``high`` are the CT's range, for drawing."""
+    return Scaling("HU as they are", low_high=(low, high), window_hu=(low, high))
+
+
 def by_range(low: float, high: float) -> Scaling:
     """Return the scaling of a range of values to 0–1, nothing clipped."""
     if high - low < _TINY:
@@ -205,8 +218,13 @@ def by_range(low: float, high: float) -> Scaling:
     return Scaling(said, after=scale, window_hu=(low, high))
 
 
-def by_window(low: float, high: float, *, clip_first: bool) -> Scaling:
-    """Return the clip to a window in HU and its scaling to 0–1; filled with the lowest, 0."""
+def by_window(
+    low: float, high: float, *, clip_first: bool, to: tuple[float, float] = (0.0, 1.0)
+) -> Scaling:
+    """Return the clip to a window in HU and its scaling, to 0–1 by default.
+
+    What is put around, and what ITK fills, gets the window's lowest value.
+    """
     lowest, highest = np.float32(low), np.float32(high)
 
     def clip(values: FloatArray) -> FloatArray:
@@ -216,10 +234,14 @@ def by_window(low: float, high: float, *, clip_first: bool) -> Scaling:
         values = values if clip_first else clip(values)
         values -= lowest
         values /= highest - lowest
+        if to != (0.0, 1.0):
+            values *= np.float32(to[1] - to[0])
+            values += np.float32(to[0])
         return values
 
-    said = f"HU {low:g} to {high:g}, clipped, to 0 to 1"
-    return Scaling(said, clip if clip_first else None, scale, window_hu=(low, high))
+    said = f"HU {low:g} to {high:g}, clipped, to {to[0]:g} to {to[1]:g}"
+    before = clip if clip_first else None
+    return Scaling(said, before, scale, to[0], to[0], to, (low, high))
 
 
 def made(

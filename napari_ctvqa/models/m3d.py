@@ -29,22 +29,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from napari_ctvqa.core.asking import Ask, Message, Prepared, Preset, Sampling
-from napari_ctvqa.core.output_text import Stripped, stripped
+from napari_ctvqa.core.asking import Preset, Sampling
 from napari_ctvqa.core.volume_grounding import without_marks
-from napari_ctvqa.models._contract import check_hu, check_sides, check_size, hu_doubt
-from napari_ctvqa.models._settings import chosen, drawing
-from napari_ctvqa.models._volume_prompt import asked_plainly
+from napari_ctvqa.models._volume_family import VolumeFamily, Worded
 from napari_ctvqa.models._volumes import (
     FILL_HU,
     Laid,
-    LastVolume,
     Scaling,
     along,
     as_filed,
@@ -54,15 +49,14 @@ from napari_ctvqa.models._volumes import (
     made,
     resized,
     stretched_itk,
-    volume_notes,
-    volume_recipe,
 )
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.model_volumes import ModelVolume
-    from napari_ctvqa.core.records import AnswerFormat, Question, ToolCall
+    from napari_ctvqa.core.records import Question
 
+TITLE = "M3D-LaMed"
 SHAPE = (32, 256, 256)
 AXES = "SPL"
 IMAGE_TOKENS = 256
@@ -129,73 +123,10 @@ PRESETS = MappingProxyType(
 )  # fmt: skip
 
 
-class M3D:
-    """The family of M3D-LaMed."""
-
-    name = "m3d"
-    title = "M3D-LaMed"
-    prompt_version = "m3d 1"
-    presets: Mapping[str, Preset] = PRESETS
-    modes = ("direct",)
-
-    def __init__(self) -> None:
-        self._last = LastVolume()
-
-    def prepare(
-        self,
-        preset: Preset,
-        question: Question,
-        case: Case,
-        answer_format: AnswerFormat,
-        settings: Mapping[str, Any],
-    ) -> Prepared:
-        """Return volume and words; settings are ``recipe``, ``prompt``, ``segment``, ``Sampling``.
-
-        Raises
-        ------
-        GeometryError
-            When the sides of the case are not to be trusted, or it is too small.
-        CtvqaError
-            For a setting that cannot be used, and where a window in HU meets values that are none.
-        """
-        given = chosen(settings, SETTINGS)
-        sampling = replace(preset.sampling, **drawing(settings))
-        check_size(case, self.title)
-        check_sides(case)
-        recipe = given["recipe"]
-        if recipe == "m3d-window":
-            check_hu(case, self.title)
-        volume = self._last.get(case.volume, (recipe,), partial(_volume, case, recipe))
-        said = asked_plainly(question, answer_format)
-        space = " " if given["prompt"] == "trained" else ""
-        ask = Ask(
-            (Message("user", ("<im_patch>" * IMAGE_TOKENS + space + said.text,)),),
-            sampling=sampling,
-            processor={"seg_enable": given["segment"]},
-            volume=volume,
-        )
-        doubt = hu_doubt(case)
-        notes = (*volume_notes(case, volume), *((doubt,) if doubt else ()), *said.notes)
-        return Prepared(
-            ask, notes, volume_recipe(self.name, preset, case, volume, prompt=given["prompt"])
-        )
-
-    def read(self, preset: Preset, text: str, prompt: str = "") -> str:
-        """Return the answer without end marks and the marks around boxes."""
-        return self._stripped(preset, text, prompt).text
-
-    def reading_notes(self, preset: Preset, text: str, prompt: str = "") -> tuple[str, ...]:
-        """Return what a reader should know of how the answer was got from the text."""
-        return self._stripped(preset, text, prompt).notes
-
-    def _stripped(self, preset: Preset, text: str, prompt: str) -> Stripped:
-        found = stripped(text, preset.strip, prompt)
-        return Stripped(without_marks(found.text), found.notes)
-
-    def calls(self, preset: Preset, text: str) -> tuple[tuple[ToolCall, ...], str]:
-        """Return no calls: it knows no tools."""
-        del preset, text
-        return (), ""
+def _word(asked: str, question: Question, given: Mapping[str, Any]) -> Worded:
+    del question
+    space = " " if given["prompt"] == "trained" else ""
+    return Worded("<im_patch>" * IMAGE_TOKENS + space + asked)
 
 
 def _volume(case: Case, recipe: str) -> ModelVolume:
@@ -233,7 +164,7 @@ def _seg_range(laid: Laid) -> tuple[float, float]:
 
 
 def _as_ct_spatialvqa(case: Case) -> ModelVolume:
-    laid = as_filed(case.volume, "kji", M3D.title)
+    laid = as_filed(case.volume, "kji", TITLE)
     axes = [stretched_itk(n, wanted) for n, wanted in zip(laid.array.shape, SHAPE, strict=True)]
     whole = replace(by_range(0.0, 1.0), after=None, outside=FILL_HU, whole_numbers=True)
     volume = made(laid, axes, whole, recipe="ct-spatialvqa")
@@ -249,4 +180,15 @@ def _as_ct_spatialvqa(case: Case) -> ModelVolume:
     )
 
 
-MODEL = M3D()
+MODEL = VolumeFamily(
+    "m3d",
+    TITLE,
+    PRESETS,
+    SETTINGS,
+    _volume,
+    _word,
+    "m3d 1",
+    by_own_range=("m3d", "m3d-seg", "ct-spatialvqa"),
+    processor=lambda given: {"seg_enable": given["segment"]},
+    clean=without_marks,
+)

@@ -132,7 +132,8 @@ class ModelAnswerer:
     @property
     def all_masks(self) -> bool:
         """Return whether every mask of the case has to be read: an agent may name any."""
-        return self.mode == AGENT
+        wants = getattr(self.family, "wants_masks", None)
+        return self.mode == AGENT or (wants is not None and bool(wants(self.settings)))
 
     @property
     def software(self) -> Mapping[str, str]:

@@ -335,6 +335,23 @@ class Loader:
         tensor = self.torch.tensor(values, dtype=self.dtype, device=self.device)
         return tensor.expand(shape) if shape[-4] > 1 else tensor.reshape(shape)
 
+    def fill(self, model: Any, path: Path, prefix: str = "") -> None:
+        """Put a checkpoint's tensors into a model; nothing pickled in it is run.
+
+        Every parameter must be there; ``prefix`` is taken from the names where they have it.
+        """
+        state = self.torch.load(str(path), map_location="cpu", weights_only=True)
+        for name in ("state_dict", "model"):
+            state = state.get(name, state) if isinstance(state.get(name), dict) else state
+        named = {
+            key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)
+        }
+        missing = model.load_state_dict(named or state, strict=False).missing_keys
+        if missing:
+            raise self.failure(
+                "bad_model", f"{path} lacks {len(missing)} parameters, the first is {missing[0]}."
+            )
+
     def insert(self, *folders: Path) -> None:
         """Put a repository's folders before everything else that can be imported."""
         for folder in folders:
@@ -394,7 +411,189 @@ class CausalVolume(Loader):
             heard.keep_mask((logits[0] > 0).cpu().numpy())
 
 
-LOADERS: dict[str, Any] = {"m3d": CausalVolume, "med3dvlm": CausalVolume}
+class RadFM(Loader):
+    """RadFM by its repository; its own ``generate`` takes no settings, text comes at once."""
+
+    IMAGES, SLOTS = 100, 32
+    """Image tokens that its demonstration gives the tokenizer; their order is the embedding's."""
+
+    def load(self, talk: Any) -> None:
+        """Load tokenizer and model as ``Quick_demo/test.py`` does, weights without pickled code."""
+        import transformers
+
+        repository = self.repository_folder("RadFM")
+        self.insert(repository / "src", repository / "Quick_demo", repository)
+        code = importlib.import_module("Model.RadFM.multimodality_model")
+        words = str(self.folder / "Language_files")
+        tokenizer = transformers.LlamaTokenizer.from_pretrained(words)
+        slots = [f"<image{number}>" for number in range(self.IMAGES * self.SLOTS)]
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<image>", "</image>", *slots]})
+        tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id = 0, 1, 2
+        self.tokenizer = tokenizer
+        talk.status("Loading the weights")
+        model = code.MultiLLaMAForCausalLM(lang_model_path=words)
+        self.fill(model, self.folder / "pytorch_model.bin")
+        self.model = model.to(device=self.device, dtype=self.dtype).eval()
+
+    def answer(self, request: dict[str, Any], heard: Heard) -> str:
+        """Return the text of ``generate(words, volume)``."""
+        ids = self.tokenizer(
+            _user_text(request), max_length=2048, truncation=True, return_tensors="pt"
+        )["input_ids"].to(self.device)
+        heard.prompt_tokens = int(ids.shape[1])
+        came = self.model.generate(ids, self.volume(request))
+        return heard.whole(str(self.tokenizer.batch_decode(came, skip_special_tokens=True)[0]))
+
+
+class Merlin(Loader):
+    """Merlin's report generation by its library, merlin-vlm; in float32 as its weights are."""
+
+    def load(self, talk: Any) -> None:
+        """Build the model that the library builds; it reads its checkpoint from its own folder."""
+        self.insert(self.folder)
+        library = importlib.import_module("merlin")
+        talk.status("Loading the weights")
+        self.model = library.Merlin(RadiologyReport=True).eval().to(self.device)
+        self.dtype = self.torch.float32
+        self.tokenizer = self.model.model.decode_text.tokenizer
+
+    def answer(self, request: dict[str, Any], heard: Heard) -> str:
+        """Return the text, which ends with ``###`` in the model's language."""
+        text = _user_text(request)
+        heard.prompt_tokens = len(self.tokenizer(text)["input_ids"])
+        drawing = heard.generation(self.tokenizer, self.tokenizer.eos_token_id)
+        half = self.torch.autocast("cuda", self.torch.float16)
+        with half if self.device.startswith("cuda") else contextlib.nullcontext():
+            self.model.generate(self.volume(request), [text], num_beams=1, **drawing)
+        return heard.text
+
+
+class Llava(Loader):
+    """LLaVA-Med and other forks of LLaVA by their repository: pictures and a conversation."""
+
+    def load(self, talk: Any) -> None:
+        """Load by the repository's ``load_pretrained_model``, which goes by the folder's name."""
+        repository = self.repository_folder(self.folder.name)
+        self.insert(repository, repository / "thirdparty" / "VILA")
+        builder = importlib.import_module("llava.model.builder")
+        self.utils = importlib.import_module("llava.mm_utils")
+        self.conversations = importlib.import_module("llava.conversation").conv_templates
+        self.image_index = importlib.import_module("llava.constants").IMAGE_TOKEN_INDEX
+        talk.status("Loading the weights")
+        given = {
+            "model_path": str(self.folder),
+            "model_base": self.wish.get("base") or None,
+            "model_name": self.utils.get_model_name_from_path(str(self.folder)),
+            "device": self.device.split(":")[0],
+        }
+        load = builder.load_pretrained_model
+        given = {name: value for name, value in given.items() if _accepts(load, name)}
+        self.tokenizer, self.model, self.processor = load(**given)[:3]
+        self.model = self.model.eval()
+
+    def answer(self, request: dict[str, Any], heard: Heard) -> str:
+        """Return the text to a conversation, told in the repository's own template."""
+        ids = self.utils.tokenizer_image_token(
+            self.prompt(request), self.tokenizer, self.image_index, return_tensors="pt"
+        )
+        ids = ids.unsqueeze(0).to(self.device)
+        heard.prompt_tokens = int(ids.shape[1])
+        config = getattr(self.model, "generation_config", self.model.config)
+        drawing = heard.generation(self.tokenizer, getattr(config, "eos_token_id", None))
+        fewest = request["processor"].get("min_new_tokens")
+        if fewest is not None:
+            drawing["min_new_tokens"] = int(fewest)
+        images = self.images(request)
+        if "image_sizes" in inspect.signature(self.model.generate).parameters:
+            drawing["image_sizes"] = self.sizes(request, images)
+        self.model.generate(ids, images=images, use_cache=True, **drawing)
+        return heard.text
+
+    def prompt(self, request: dict[str, Any]) -> str:
+        """Return the words in the template that the family names, open for the answer."""
+        name = str(request["processor"].get("conversation"))
+        if name not in self.conversations:
+            raise self.failure("bad_model", f"the repository knows no conversation {name[:80]!r}")
+        conversation = self.conversations[name].copy()
+        for message in request["messages"]:
+            text = "".join(part["text"] for part in message["parts"] if "text" in part)
+            if message["role"] == "system":
+                conversation.system = text
+            else:
+                role = conversation.roles[message["role"] == "assistant"]
+                conversation.append_message(role, text)
+        open_turn = "" if "LLAMA_3" in str(conversation.sep_style) else None
+        conversation.append_message(conversation.roles[1], open_turn)
+        return str(conversation.get_prompt())
+
+    def images(self, request: dict[str, Any]) -> Any:
+        """Return the pictures as the repository's ``process_images`` makes them."""
+        folder = Path(request["pictures"])
+        pictures = [_PICTURES._picture(folder, name) for name in _PICTURES._pictures(request)]
+        tensor = self.utils.process_images(pictures, self.processor, self.model.config)
+        return tensor.to(self.device, dtype=self.dtype)
+
+    def sizes(self, request: dict[str, Any], images: Any) -> Any:
+        """Return what some forks want to know of the pictures: width and height of each."""
+        folder = Path(request["pictures"])
+        return [_PICTURES._picture(folder, name).size for name in _PICTURES._pictures(request)]
+
+
+class Vila(Llava):
+    """VILA-M3: as ``Llava``; its pictures go in as a list of one tensor."""
+
+    def images(self, request: dict[str, Any]) -> Any:
+        """Return the pictures as its demonstration gives them."""
+        return [super().images(request)]
+
+
+class CTChat(Llava):
+    """CT-CHAT: as ``Llava``, with the tokens of its CT encoder in the place of pictures."""
+
+    def load(self, talk: Any) -> None:
+        """Load the chat model, then the encoder, whose weights lie in the same folder."""
+        super().load(talk)
+        talk.status("Loading the encoder")
+        code = importlib.import_module("transformer_maskgit")
+        encoder = code.CTViT(
+            dim=512,
+            codebook_size=8192,
+            image_size=480,
+            patch_size=20,
+            temporal_patch_size=10,
+            spatial_depth=4,
+            temporal_depth=4,
+            dim_head=32,
+            heads=8,
+        )
+        self.fill(encoder, self.folder / "clip_visual_encoder.pth", "visual_transformer.")
+        self.encoder = encoder.to(self.device).eval()
+        self._encoded: tuple[str, Any] = ("", None)
+
+    def images(self, request: dict[str, Any]) -> Any:
+        """Return the encoder's tokens; many questions about a CT encode it once."""
+        name = str(request["volume"]["file"])
+        if self._encoded[0] != name:
+            dtype, self.dtype = self.dtype, next(self.encoder.parameters()).dtype
+            tokens = self.encoder(self.volume(request), return_encoded_tokens=True)
+            self._encoded = (name, tokens)
+            self.dtype = dtype
+        return self._encoded[1].to(self.device, dtype=self.dtype)
+
+    def sizes(self, request: dict[str, Any], images: Any) -> Any:
+        """Return the number of the tokens' values, which is what its script gives."""
+        return [int(images.numel())]
+
+
+LOADERS: dict[str, Any] = {
+    "m3d": CausalVolume,
+    "med3dvlm": CausalVolume,
+    "radfm": RadFM,
+    "merlin": Merlin,
+    "ct-chat": CTChat,
+    "llava-med": Llava,
+    "vila-m3": Vila,
+}
 
 
 # ------------------------------------------------------------------------------------------ helpers
