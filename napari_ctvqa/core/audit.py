@@ -6,7 +6,7 @@ Every number is a list of question ids, so that whoever doubts it can look at th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -118,13 +118,37 @@ def audit(model: str, questions: QuestionSet, scores: Mapping[str, Score]) -> Au
     """
     row_of = questions.row_of
     rows = sorted((row_of[key], key) for key in scores if key in row_of)
-    keys = [key for _, key in rows]
+    facts = [(row, _fact(key, scores[key])) for row, key in rows]
     return Audit(
         model,
         len(questions),
-        _cross_table(ALL, "", keys, scores),
-        _grouped(STAGE, questions, rows, scores),
-        _grouped(SUBTYPE, questions, rows, scores),
+        _cross_table(ALL, "", [fact for _, fact in facts]),
+        _grouped(STAGE, questions, facts),
+        _grouped(SUBTYPE, questions, facts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What one answer adds to every table that it is in."""
+
+    id: str
+    pair: tuple[Outcome, Outcome]
+    credit: float
+    unread: Unread | None
+    differing: bool
+    credited_failure: bool
+
+
+def _fact(key: str, score: Score) -> _Fact:
+    scored = score.official is not Outcome.UNSCORED
+    return _Fact(
+        key,
+        (score.official, score.ours),
+        official_credit(score) if scored else 0.0,
+        unread_of(score),
+        score.disagrees,
+        score.counted_though_failed,
     )
 
 
@@ -134,45 +158,29 @@ def labels_of(value: str) -> list[str]:
 
 
 def _grouped(
-    group: str,
-    questions: QuestionSet,
-    rows: Sequence[tuple[int, str]],
-    scores: Mapping[str, Score],
+    group: str, questions: QuestionSet, facts: Sequence[tuple[int, _Fact]]
 ) -> tuple[CrossTable, ...]:
     """Return a table a label; none where no question has one."""
     values = [str(value) for value in questions.frame[group].tolist()]
     by_value: dict[str, list[str]] = {value: labels_of(value) for value in dict.fromkeys(values)}
     if all(labels == [NOT_STATED] for labels in by_value.values()):
         return ()
-    members: dict[str, list[str]] = {}
+    members: dict[str, list[_Fact]] = {}
     for labels in by_value.values():
         members.update({label: [] for label in labels if label not in members})
-    for row, key in rows:
+    for row, fact in facts:
         for label in by_value[values[row]]:
-            members[label].append(key)
-    return tuple(_cross_table(group, label, m, scores) for label, m in members.items() if m)
+            members[label].append(fact)
+    return tuple(_cross_table(group, label, m) for label, m in members.items() if m)
 
 
-def _cross_table(
-    group: str, label: str, keys: Iterable[str], scores: Mapping[str, Score]
-) -> CrossTable:
+def _cross_table(group: str, label: str, facts: Sequence[_Fact]) -> CrossTable:
     cells: dict[tuple[Outcome, Outcome], list[str]] = defaultdict(list)
     unread: dict[Unread, list[str]] = defaultdict(list)
-    differing: list[str] = []
-    credited: list[str] = []
-    credit = 0.0
-    for key in keys:
-        score = scores[key]
-        cells[score.official, score.ours].append(key)
-        if score.official is not Outcome.UNSCORED:
-            credit += official_credit(score)
-        kind = unread_of(score)
-        if kind is not None:
-            unread[kind].append(key)
-        if score.disagrees:
-            differing.append(key)
-        if score.counted_though_failed:
-            credited.append(key)
+    for fact in facts:
+        cells[fact.pair].append(fact.id)
+        if fact.unread is not None:
+            unread[fact.unread].append(fact.id)
     frozen = {
         (one, other): tuple(cells[one, other])
         for one in OUTCOMES
@@ -181,10 +189,11 @@ def _cross_table(
     }
     return CrossTable(
         group, label, frozen,
-        _total(frozen, 0, credit),
+        _total(frozen, 0, sum(fact.credit for fact in facts)),
         _total(frozen, 1, None),
         {kind: tuple(unread[kind]) for kind in Unread if kind in unread},
-        tuple(differing), tuple(credited),
+        tuple(fact.id for fact in facts if fact.differing),
+        tuple(fact.id for fact in facts if fact.credited_failure),
     )  # fmt: skip
 
 

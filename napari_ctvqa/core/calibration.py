@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +65,12 @@ class Calibration:
     source: Source | None = None
     without: int = 0
     unread: int = 0
+    chance_error: float = 0.0
+    """The error that as many calibrated answers, as sure as these, show by chance.
+
+    The mean absolute deviation of a binomial number of right answers, bin by bin; the answers of a
+    bin are taken to be as sure as their mean, so it is about right and not too small.
+    """
 
     @property
     def error(self) -> float | None:
@@ -77,16 +83,6 @@ class Calibration:
             return None
         apart = (b.total.n * abs(b.share - b.confidence) for b in self.bins)
         return sum(apart) / self.total.n
-
-    @property
-    def chance_error(self) -> float:
-        """Return the error that as many calibrated answers, as sure as these, show by chance.
-
-        The mean absolute deviation of a binomial number of right answers, bin by bin; the answers
-        of a bin are taken to be as sure as their mean, so it is about right and not too small.
-        """
-        apart = (_mean_deviation(b.total.n, b.confidence) for b in self.bins)
-        return sum(apart) / self.total.n if self.total.n else 0.0
 
 
 def _mean_deviation(n: int, probability: float) -> float:
@@ -115,7 +111,8 @@ def calibrate(given: Iterable[Given], bins: int = BINS) -> Calibration:
     made = tuple(_bin(number, bins, members[number]) for number in sorted(members))
     right = sum(b.total.right for b in made)
     mean = math.fsum(b.confidence * b.total.n for b in made) / count if count else None
-    return Calibration(made, Total(count, right, float(right)), mean)
+    chance = sum(_mean_deviation(b.total.n, b.confidence) for b in made) / count if count else 0.0
+    return Calibration(made, Total(count, right, float(right)), mean, chance_error=chance)
 
 
 def _bin(number: int, bins: int, members: list[Given]) -> Bin:
@@ -147,11 +144,10 @@ def calibrations(run: Run, scores: Mapping[str, Score]) -> tuple[Calibration, ..
             continue
         one = Given(key, found.value, score.ours is Outcome.RIGHT)
         given.setdefault(found.source, []).append(one)
-    made = []
-    for source in given:
-        plain = calibrate(given[source])
-        made.append(Calibration(plain.bins, plain.total, plain.confidence, source, without, unread))
-    return tuple(made)
+    return tuple(
+        replace(calibrate(given[source]), source=source, without=without, unread=unread)
+        for source in given
+    )
 
 
 def calibration_words(found: Calibration) -> tuple[str, ...]:
