@@ -10,6 +10,7 @@ from typing import Any
 from napari_ctvqa.core.dialects import too_deep
 from napari_ctvqa.core.events import Usage
 from napari_ctvqa.core.records import ToolCall
+from napari_ctvqa.runners._chat_odds import MOST_TOKENS, StepTold, step_of
 from napari_ctvqa.runners._sse import json_object
 
 ANSWER_CHARACTERS = 2_000_000
@@ -95,6 +96,8 @@ class Answer:
         self._thinking = _Text()
         self._calls: list[_Call] = []
         self._size = 0
+        self.steps: list[StepTold] = []
+        """What the server told of each token's probability, where it was asked to."""
 
     @property
     def text(self) -> str:
@@ -152,6 +155,7 @@ class Answer:
         part = choice.get("delta") or choice.get("message") or {}
         if not isinstance(part, Mapping):
             raise BadPiece("a delta is no object")
+        self._add_steps(choice.get("logprobs"))
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self.reason = reason
@@ -164,6 +168,13 @@ class Answer:
         if self._size > ANSWER_CHARACTERS:
             raise AnswerTooLong
         return shown, shown_thinking
+
+    def _add_steps(self, told: object) -> None:
+        """Take what is told of tokens; what is no probability is passed over, the answer counts."""
+        content = told.get("content") if isinstance(told, Mapping) else None
+        for entry in content if isinstance(content, list) else ():
+            if len(self.steps) < MOST_TOKENS and (step := step_of(entry)) is not None:
+                self.steps.append(step)
 
     def _room(self, text: str) -> str:
         left = max(0, ANSWER_CHARACTERS - self._size)

@@ -14,6 +14,7 @@ import numpy as np
 
 from napari_ctvqa.core.records import EMPTY
 from napari_ctvqa.io.png import grey_png, rgb_png
+from napari_ctvqa.runners._chat_odds import FIELDS
 from napari_ctvqa.runners.server_profile import Kind
 
 if TYPE_CHECKING:
@@ -29,20 +30,22 @@ OPTIONAL = frozenset(
         *("presence_penalty", "seed", "stop", "stream_options", "generation_config"),
         *("chat_template_kwargs", "mm_processor_kwargs", "max_tokens", "max_completion_tokens"),
         "tool_choice",
+        *FIELDS,
     }
 )
 """Fields that a request can do without; only these are ever left out."""
 _TEMPLATE, _PROCESSOR = "chat_template_kwargs", "mm_processor_kwargs"
 _HOSTED = frozenset({"top_k", "repetition_penalty", _TEMPLATE, _PROCESSOR})
+_LOGPROBS = frozenset(FIELDS)
 _NOT_TAKEN: Mapping[Kind, frozenset[str]] = {
     Kind.OPENAI: _HOSTED,
     Kind.GEMINI: _HOSTED,
-    Kind.ANTHROPIC: _HOSTED | {"seed", "presence_penalty"},
+    Kind.ANTHROPIC: _HOSTED | _LOGPROBS | {"seed", "presence_penalty"},
     Kind.OLLAMA: _HOSTED,
     Kind.LLAMACPP: frozenset({_PROCESSOR}),
     Kind.LM_STUDIO: frozenset({_TEMPLATE, _PROCESSOR}),
     # Its stop texts fail for every model with pictures (5.24: its processor has no vocabulary).
-    Kind.TRANSFORMERS: frozenset({_PROCESSOR, "presence_penalty", "stop"}),
+    Kind.TRANSFORMERS: _LOGPROBS | {_PROCESSOR, "presence_penalty", "stop"},
 }
 """Fields that a kind of server refuses, or ignores without a word."""
 
@@ -130,7 +133,7 @@ def chat_body(
     tools = ask.closed_tools if closed else ask.tools
     if tools:
         fields["tools"] = [dict(tool) for tool in tools]
-    left_out = frozenset(wanted) - frozenset(kept) - {"stream_options", "tool_choice"}
+    left_out = frozenset(wanted) - frozenset(kept) - {"stream_options", "tool_choice", *FIELDS}
     return Body(fields, left_out)
 
 
@@ -148,6 +151,8 @@ def _wanted(ask: Ask, profile: Profile) -> Iterator[tuple[str, Any]]:
         yield _TEMPLATE, dict(ask.template)
     if ask.processor:
         yield _PROCESSOR, dict(ask.processor)
+    if ask.written:
+        yield from FIELDS.items()
 
 
 def _length_field(profile: Profile) -> str:

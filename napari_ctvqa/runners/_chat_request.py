@@ -20,6 +20,7 @@ from napari_ctvqa.runners._chat_answer import (
     TooManyCalls,
     content_of_cut_line,
 )
+from napari_ctvqa.runners._chat_odds import odds
 from napari_ctvqa.runners._exchange import POLL_S, Ended, Exchange, Head, headers_with, rest_of
 from napari_ctvqa.runners._server_errors import (
     DETAIL_CHARACTERS,
@@ -308,6 +309,8 @@ class ChatRequest:
             yield failure
             return
         yield from self._doubts()
+        if self._ask.written:
+            yield odds(answer.steps, answer.text, self._ask.written)
         reason = _REASONS.get(answer.reason, "stop")
         yield Done(answer.text, answer.calls, reason, answer.thinking)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from napari_ctvqa.core.events import Failed, FailureKind
 from napari_ctvqa.runners._chat_body import OPTIONAL
+from napari_ctvqa.runners._chat_odds import FIELDS
 from napari_ctvqa.runners._exchange import ElsewhereError, Head
 from napari_ctvqa.runners.server_keys import variable_of
 from napari_ctvqa.runners.server_profile import Kind
@@ -167,6 +168,8 @@ def refused_fields(status: int, text: str, sent: Mapping[str, Any]) -> frozenset
     """Return the fields we sent, could do without, and that the server's text names as refused."""
     if status not in (400, 422) or kind_of_text(text) is not None or _TOOLS_REFUSED.search(text):
         return frozenset()
+    if "logprobs" in sent and "logprobs" in text:  # "…logprobs of 20, greater than max allowed: 5"
+        return frozenset(FIELDS) & set(sent)
     return frozenset(name for name in OPTIONAL & set(sent) if _names_field(text, name))
 
 

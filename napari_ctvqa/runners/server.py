@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Warned
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Odds, Status, Tokens, Warned
 from napari_ctvqa.core.records import EMPTY, ToolCall
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners._chat_body import JPEG_QUALITY, chat_body
 from napari_ctvqa.runners._chat_body import Pictures as DataUrls
+from napari_ctvqa.runners._chat_odds import NONE_TOLD, SOURCE
 from napari_ctvqa.runners._chat_request import ChatRequest, Limits
 from napari_ctvqa.runners._server_errors import (
     DETAIL_CHARACTERS,
@@ -25,7 +26,7 @@ from napari_ctvqa.runners._server_errors import (
 )
 from napari_ctvqa.runners.server_keys import NO_KEY, Key, key_of
 from napari_ctvqa.runners.server_listing import ServerError, models_of
-from napari_ctvqa.runners.server_probe import probe_pictures, probe_tools
+from napari_ctvqa.runners.server_probe import probe_logprobs, probe_pictures, probe_tools
 from napari_ctvqa.runners.server_profile import (
     Pictures,
     Profile,
@@ -45,7 +46,7 @@ _MOST_RETRIES = 6
 _MOST_WAITS = 3
 """How often a server that asks to wait is asked again."""
 _MOST_NAMES = 8
-_LIST, _PICTURES, _TOOLS = "list", "pictures", "tools"
+_LIST, _PICTURES, _TOOLS, _ODDS = "list", "pictures", "tools", "odds"
 _TOOLS_TO_ASK = (Tools.UNKNOWN, Tools.IGNORED, Tools.REFUSED)
 """What is known of tools and may have changed, or is not known."""
 _ENDS_A_PROBE = frozenset(
@@ -99,7 +100,7 @@ class ServerWay:
         self._models: tuple[str, ...] | None = None
         # What this object need not probe (again).
         self._probed: set[str] = set()
-        self._done: set[str] = set() if probes else {_LIST, _PICTURES, _TOOLS}
+        self._done: set[str] = set() if probes else {_LIST, _PICTURES, _TOOLS, _ODDS}
 
     def ask(self, ask: Ask, cancelled: Flag) -> Generator[Event, None, None]:
         """Yield Status, Tokens, Usage, Warned, and last Done or Failed; never raises.
@@ -145,7 +146,11 @@ class ServerWay:
 
     def _probed_answer(self, ask: Ask, key: Key, cancelled: Flag) -> Iterator[Event]:
         end = yield from self._learn(
-            key, cancelled, pictures=bool(ask.pictures), tools=bool(ask.tools)
+            key,
+            cancelled,
+            pictures=bool(ask.pictures),
+            tools=bool(ask.tools),
+            odds=bool(ask.written),
         )
         if end is None and ask.pictures:
             end = self._blind(ask)
@@ -166,6 +171,9 @@ class ServerWay:
                 "be ignored.",
                 "Choose a model with tool calls, or start the server with a parser for them.",
             )
+        if ask.written and self.profile.logprobs is False:
+            yield Odds(SOURCE, problem=NONE_TOLD)
+            ask = replace(ask, written=EMPTY)
         for event in self._answered(ask, key, cancelled):
             yield self._with_names(event)
 
@@ -196,11 +204,11 @@ class ServerWay:
     # ----------------------------------------------------------------------------------- learning
 
     def _all_learned(self, key: Key, cancelled: Flag) -> Iterator[Event]:
-        end = yield from self._learn(key, cancelled, pictures=True, tools=True)
+        end = yield from self._learn(key, cancelled, pictures=True, tools=True, odds=True)
         yield end or Done(self.profile.said)
 
     def _learn(
-        self, key: Key, cancelled: Flag, *, pictures: bool, tools: bool
+        self, key: Key, cancelled: Flag, *, pictures: bool, tools: bool, odds: bool
     ) -> Generator[Event, None, Failed | Done | None]:
         """Probe what is needed and not known yet; return the failure or cancel that ended it."""
 
@@ -222,6 +230,12 @@ class ServerWay:
                 return learned.end
             self._keep(tools=learned.tools)
             self._done.add(_TOOLS)
+        if odds and _ODDS not in self._done and self.profile.logprobs is None:
+            learned = yield from probe_logprobs(send)
+            if learned.end is not None:
+                return learned.end
+            self._keep(logprobs=learned.logprobs)
+            self._done.add(_ODDS)
         return None
 
     def _wants_pictures(self) -> bool:

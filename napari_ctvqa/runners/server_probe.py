@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
-from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Status, Tokens, Usage
+from napari_ctvqa.core.events import Done, Event, Failed, FailureKind, Odds, Status, Tokens, Usage
+from napari_ctvqa.runners._chat_odds import NONE_TOLD
 from napari_ctvqa.runners.server_profile import Pictures, Tools
 
 Send = Callable[[Ask, Mapping[str, Any]], Iterator[Event]]
@@ -27,6 +28,7 @@ SIDE_PX = 448
 _STROKE_PX = 22
 _FEWEST_TOKENS = 8
 """By which a picture lengthens a prompt in any model; the text beside it is the same."""
+_OF_FIELDS = (FailureKind.UNSUPPORTED_FIELD, FailureKind.SERVER, FailureKind.BAD_OUTPUT)
 _READ = "Which number is drawn in the picture? Answer with its digits alone."
 _TOOL = "report_number"
 _DIGITS = (  # 5 x 7 cells, by rows from the top
@@ -45,6 +47,7 @@ class Learned:
     pictures: Pictures = Pictures.UNKNOWN
     tools: Tools = Tools.UNKNOWN
     usage: bool | None = None
+    logprobs: bool | None = None
     end: Failed | Done | None = None
 
 
@@ -125,6 +128,22 @@ def probe_tools(send: Send) -> Generator[Event, None, Learned]:
         return Learned(tools=Tools.PARSED)
     written = re.search(rf"<tool_call>|<function=|\"name\"\s*:\s*\"{_TOOL}\"", heard.text)
     return Learned(tools=Tools.IN_TEXT if written else Tools.IGNORED)
+
+
+def probe_logprobs(send: Send) -> Generator[Event, None, Learned]:
+    """Ask for a letter; yield Status, return whether its probability was told."""
+    yield Status("Checking once whether the server tells how likely a token was")
+    ask = _question("Answer with the letter A and nothing else.")
+    told = False
+    for event in send(replace(ask, written={"A": ("A",)}), {}):
+        if isinstance(event, Odds):
+            told = event.problem != NONE_TOLD
+        elif isinstance(event, Failed):
+            # One that has to do with what was asked; the question itself does without.
+            return Learned(logprobs=False) if event.kind in _OF_FIELDS else Learned(end=event)
+        elif isinstance(event, Done) and event.reason == "cancelled":
+            return Learned(end=event)
+    return Learned(logprobs=told)
 
 
 def _question(*parts: str | Picture, tools: tuple[Mapping[str, Any], ...] = ()) -> Ask:

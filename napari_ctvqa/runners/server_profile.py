@@ -106,6 +106,9 @@ _TOOLS_SAID: Mapping[Tools, str] = {
 }
 
 
+_LOGPROBS_SAID = {True: "tells how likely tokens were", False: "tells no token's probability"}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What is known of one model on one server.
@@ -126,6 +129,8 @@ class Profile:
     checked: str = ""
     tools_stay: bool = False
     """Whether a conversation that called tools has to list them, also where none may be called."""
+    logprobs: bool | None = None
+    """Whether it tells how likely tokens were; None before that was asked."""
 
     @property
     def lists_closed_tools(self) -> bool:
@@ -144,6 +149,8 @@ class Profile:
     def said(self) -> str:
         """Return what is known, as one line for people."""
         parts = [self.server_title, _PICTURES_SAID[self.pictures], _TOOLS_SAID[self.tools]]
+        if self.logprobs is not None:
+            parts.append(_LOGPROBS_SAID[self.logprobs])
         if self.context is not None:
             parts.append(f"at most {self.context} tokens")
         if self.refused:
@@ -194,7 +201,7 @@ def stored_profile(url: str, model: str) -> Profile:
     if not isinstance(stored, dict):
         return plain
     context, usage = stored.get("context"), stored.get("usage")
-    refused = stored.get("refused")
+    refused, logprobs = stored.get("refused"), stored.get("logprobs")
     try:
         return Profile(
             url,
@@ -211,6 +218,7 @@ def stored_profile(url: str, model: str) -> Profile:
             context=context if isinstance(context, int) else None,
             checked=str(stored.get("checked", "")),
             tools_stay=stored.get("tools_stay") is True,
+            logprobs=logprobs if isinstance(logprobs, bool) else None,
         )
     except ValueError:
         return plain
