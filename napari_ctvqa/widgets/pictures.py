@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from qtpy.QtCore import QEvent, QSize, Qt, Signal
+from qtpy.QtCore import QEvent, QModelIndex, QSize, Qt, Signal
 from qtpy.QtGui import QIcon, QImage, QPixmap
-from qtpy.QtWidgets import QListView, QListWidget, QListWidgetItem
+from qtpy.QtWidgets import QAbstractItemView, QListView, QListWidget, QListWidgetItem
 
 from napari_ctvqa.widgets.text import one_line, tooltip
 
@@ -23,6 +23,10 @@ _BELOW_PX = 46
 """Room for a label under a picture, and for a scroll bar."""
 MAX_SHOWN = 400
 """More pictures than any preset sends; the note says when some are left out."""
+_STEPS = {
+    QAbstractItemView.CursorAction.MoveLeft: -1,
+    QAbstractItemView.CursorAction.MoveRight: 1,
+}
 
 
 class PictureGrid(QListWidget):
@@ -81,6 +85,15 @@ class PictureGrid(QListWidget):
     def _point(self, item: QListWidgetItem | None) -> None:
         if item is not None:
             self.pointed.emit(self._shown[int(item.data(Qt.ItemDataRole.UserRole))])
+
+    def moveCursor(
+        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
+    ) -> QModelIndex:
+        """Go left and right in the order in which they were sent, on to the next line of them."""
+        step = _STEPS.get(action)
+        if step is None or self.currentRow() < 0:
+            return super().moveCursor(action, modifiers)
+        return self.model().index(min(max(self.currentRow() + step, 0), self.count() - 1), 0)
 
     def leaveEvent(self, event: QEvent) -> None:
         """Take the frame away with the pointer."""

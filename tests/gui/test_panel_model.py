@@ -8,9 +8,10 @@ import pytest
 from panel_sessions import listener as heard_from
 from panel_sessions import opened
 from panel_texts import labels_are_plain, shown_texts
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtGui import QMouseEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QPlainTextEdit, QPushButton
+from qtpy.QtWidgets import QApplication, QPlainTextEdit, QPushButton
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
@@ -172,16 +173,44 @@ def test_what_went_in_is_shown_and_pointing_moves_the_planes(show):
     text = shown_texts(panel)
     assert "3 pictures of 32 × 32 pixels" in text
     assert "3 of 120 slices" in text
-    grid = next(g for g in panel.findChildren(PictureGrid) if "saw" in g.accessibleName())
+    grid = grid_of(panel)
     assert [grid.item(i).text() for i in range(3)] == ["SLICE 1", "SLICE 2", "SLICE 3"]
     heard = heard_from(session.wishes.show_picture)
     grid.setCurrentRow(2)
     assert heard[-1] is session.live.sent[0].ask.pictures[2]
-    QTest.mouseMove(grid.viewport(), QPoint(1, 1))
-    QTest.qWait(100)  # a pointer that moves is told of late: not after the key
+    point_at(grid, grid.visualItemRect(grid.item(0)).center())
+    assert heard[-1] is session.live.sent[0].ask.pictures[0]
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Left)
     assert heard[-1] is session.live.sent[0].ask.pictures[1]
+
+
+def test_left_and_right_follow_the_order_in_which_pictures_were_sent(show):
+    panel, session = show(live_after(sent()))
+    grid = grid_of(panel)
+    grid.setFixedWidth(grid.visualItemRect(grid.item(0)).width() + 40)  # one picture a row
+    QTest.qWait(50)
+    assert grid.visualItemRect(grid.item(1)).left() == grid.visualItemRect(grid.item(0)).left()
+    heard = heard_from(session.wishes.show_picture)
+    grid.setCurrentRow(2)
+    QTest.keyClick(grid, Qt.Key.Key_Left)
+    assert heard[-1] is session.live.sent[0].ask.pictures[1]
+    QTest.keyClick(grid, Qt.Key.Key_Right)
+    QTest.keyClick(grid, Qt.Key.Key_Right)  # no further than the last
+    assert heard[-1] is session.live.sent[0].ask.pictures[2]
+
+
+def point_at(grid, position):
+    """The pointer over a place of the grid, told at once: a real one is told of when it suits."""
+    move = QMouseEvent(
+        QEvent.Type.MouseMove,
+        QPointF(position),
+        QPointF(grid.viewport().mapToGlobal(position)),
+        Qt.MouseButton.NoButton,
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    QApplication.sendEvent(grid.viewport(), move)
 
 
 def made_for(session, preset="qwen3-vl", **settings):
