@@ -9,6 +9,10 @@ endif
 PYTEST = env XDG_CONFIG_HOME="$(CURDIR)/.venv/test/config" \
     XDG_CACHE_HOME="$(CURDIR)/.venv/test/cache" .venv/bin/python -m pytest
 
+# Two processes, each with whole files of tests: what a file shares is made once. Tests with a window
+# stay in one, as do those of a machine with little memory: make test IN_TWO=
+IN_TWO = --numprocesses 2 --dist loadfile
+
 # Tests run models: they need what the extra `local` brings. torchvision's wheel names the one torch
 # that it fits, so pip takes a matching pair. The CPU build (about 1 GB installed instead of 5.5) does as well:
 #     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
@@ -34,11 +38,11 @@ setup:
 
 test: setup lint
 	rm -rf .venv/test
-	$(PYTEST) tests --ignore tests/gui
+	$(PYTEST) $(IN_TWO) tests --ignore tests/gui
 	sh scripts/on_virtual_display.sh $(PYTEST) tests/gui
 
 quick: setup
-	$(PYTEST) tests --ignore tests/gui -m 'not slow'
+	$(PYTEST) $(IN_TWO) tests --ignore tests/gui -m 'not slow'
 
 mutations: setup
 	.venv/bin/python scripts/mutations.py --quiet

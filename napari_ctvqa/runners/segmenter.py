@@ -249,10 +249,12 @@ def _followed(
     try:
         while not ended:
             line: str | None = ""
-            with suppress(Empty):
+            try:
                 line = lines.get(timeout=TOLD_EVERY_S)
-            # workers that outlive a crash keep the pipe open: its end alone is not waited for
-            ended = line is None or (not line and _has_ended(process))
+                ended = line is None
+            except Empty:
+                # workers that outlive a crash keep the pipe open: its end alone is not waited for
+                ended = _has_ended(process)
             if line:
                 tail = (tail + line + "\n")[-_TAIL:]
                 now = _heard(line, now)

@@ -1,4 +1,5 @@
 import json
+import re
 import os
 import signal
 import subprocess
@@ -306,7 +307,8 @@ def test_exit_codes_and_the_json_summary(benchmark, tmp_path):
     assert summary["metrics"]["overall"]["accuracy"] == 1.0
     every = command(benchmark, "--out", out)
     assert every.returncode == 1 and "4 failed" in every.stdout
-    told = every.stderr.splitlines()
+    slow_machine = re.compile(r"napari-ctvqa: \d+ of \d+")
+    told = [line for line in every.stderr.splitlines() if not slow_machine.match(line)]
     assert all(line.startswith("napari-ctvqa: ") and " failed: " in line for line in told)
     assert sum(int(line.split()[1]) for line in told) == 4
     assert not [line for line in told if "#" in line], "the sentence, not the row's text of it"
