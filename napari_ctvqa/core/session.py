@@ -230,6 +230,10 @@ class Session:
 
     def __init__(self) -> None:
         self.wishes = Wishes()
+        self.turns: Any = None
+        """What gives panels a turn each (``widgets.turns.Turns``); None: they show all at once."""
+        self.unhurried = False
+        """Whether what is being announced may be shown a moment later."""
         self.path: Path | None = None
         self.benchmark: Benchmark | None = None
         self.questions: QuestionSet | None = None
@@ -306,6 +310,20 @@ class Session:
                 announced.append(signal)
         for signal in announced:
             getattr(self, signal).emit()
+
+    def update_unhurried(self, **state: Any) -> None:
+        """Update with what came in the background; panels may show it a moment later.
+
+        Raises
+        ------
+        AttributeError
+            For a name that is not part of the state.
+        """
+        before, self.unhurried = self.unhurried, True
+        try:
+            self.update(**state)
+        finally:
+            self.unhurried = before
 
     @property
     def revealed(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qtpy.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from napari_ctvqa.widgets.banner import Folding
-from napari_ctvqa.widgets.text import Label, TextBox, one_line, pretty_json
+from napari_ctvqa.widgets.text import Label, TextBox, laid_out_once, one_line, pretty_json
 from napari_ctvqa.widgets.theme import GAP_PX, set_look
 from napari_ctvqa.widgets.words import (
     against_contradicted,
@@ -185,11 +185,13 @@ class AnswerList(QWidget):
             box = AnswerBox()
             self._boxes.append(box)
             self._layout.insertWidget(len(self._boxes) - 1, box)
-        for box, answer in zip(self._boxes, answers, strict=False):
-            box.show_answer(answer)
-        for box in self._boxes[len(answers) :]:
-            box.forget()
-        self.show_note(note)
+        parent = self.parentWidget()
+        with laid_out_once(*self._boxes, self, *((parent,) if parent is not None else ())):
+            for box, answer in zip(self._boxes, answers, strict=False):
+                box.show_answer(answer)
+            for box in self._boxes[len(answers) :]:
+                box.forget()
+            self.show_note(note)
 
     def show_note(self, note: str) -> None:
         """Show what is said under the answers."""

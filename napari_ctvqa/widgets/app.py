@@ -54,6 +54,7 @@ from napari_ctvqa.widgets.projector import Projector
 from napari_ctvqa.widgets.shortcuts import HelpSheet, Shortcuts
 from napari_ctvqa.widgets.text import tooltip
 from napari_ctvqa.widgets.theme import readable, theme_of
+from napari_ctvqa.widgets.turns import Turns
 from napari_ctvqa.widgets.view_tools import ViewTools
 from napari_ctvqa.widgets.window_menu import PresetBox, WindowMenu
 
@@ -108,6 +109,7 @@ class App(QObject):
         super().__init__()
         self.viewer = viewer
         self.session = Session()
+        self.session.turns = Turns()
         self.layers = CaseLayers(viewer, self.session)
         self.coordinator = Coordinator(self.session, self.layers)
         self.panels: dict[str, QWidget] = {

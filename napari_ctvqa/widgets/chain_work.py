@@ -113,7 +113,7 @@ class ChainWork:
         if question is None or question.id != asked.question.id:
             return
         self._known = (asked, chains)
-        self.session.update(
+        self.session.update_unhurried(
             reference_chain=chains.reference,
             model_chains=chains.by_model,
             comparisons=chains.comparisons,

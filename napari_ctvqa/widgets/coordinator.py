@@ -119,7 +119,7 @@ class Coordinator(QObject):
     @property
     def busy(self) -> bool:
         """Return whether anything asked for is still being read, computed or answered."""
-        return self.jobs.busy
+        return self.jobs.busy or bool(self.session.turns and self.session.turns.waiting)
 
     def _show_problem(self, error: BaseException) -> None:
         report(self.session, error)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from qtpy.QtWidgets import QDockWidget, QWidget
 
+    from napari_ctvqa.core.session import Session
+
 
 class Listening:
     """Connects (signal, slot) pairs; ``close`` disconnects them, once.
@@ -22,12 +24,18 @@ class Listening:
     panel
         A widget in a dock. While its dock is closed or behind another tab nothing is called; once
         it is seen again, each slot that was due is called once, in the order in which they came.
+    session
+        Whose ``update_unhurried`` the panel may follow a moment later, in a turn of its own.
     """
 
     def __init__(
-        self, *pairs: tuple[Any, Callable[..., None]], panel: QWidget | None = None
+        self,
+        *pairs: tuple[Any, Callable[..., None]],
+        panel: QWidget | None = None,
+        session: Session | None = None,
     ) -> None:
         self._panel = panel
+        self._session = session
         self._dock: QDockWidget | None = None
         self._due: dict[Callable[..., None], None] = {}
         if panel is not None:
@@ -54,11 +62,29 @@ class Listening:
 
     def hear(self, slot: Callable[..., None]) -> None:
         """Call a slot now, or remember that it is due."""
+        turns = self._session.turns if self._session is not None else None
         if self._is_behind():
             self._due[slot] = None
+        elif turns is not None and self._session is not None and self._session.unhurried:
+            if slot not in self._due:
+                self._due[slot] = None
+                turns.add(self)
         else:
             self.catch_up()
             slot()
+
+    def take_turn(self) -> None:
+        """Call one slot that is due; what it changes is painted when ``paint`` is called."""
+        if self._panel is not None and self._due and not self._is_behind():
+            self._panel.setUpdatesEnabled(False)
+            slot = next(iter(self._due))
+            del self._due[slot]
+            slot()
+
+    def paint(self) -> None:
+        """Let the panel be painted."""
+        if self._panel is not None and self._pairs:
+            self._panel.setUpdatesEnabled(True)
 
     def _is_behind(self) -> bool:
         assert self._panel is not None

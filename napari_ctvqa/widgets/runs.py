@@ -163,7 +163,7 @@ class Runs:
             run, key = self.session.runs.get(item.answerer.name), self.session.progress.message
             self._before = run.predictions.get(key) if run is not None else None
             kept = hasattr(item.answerer, "close")
-            self.session.update(
+            self.session.update_unhurried(
                 progress=replace(
                     self.session.progress,
                     model=item.answerer.name,
@@ -197,7 +197,7 @@ class Runs:
         elif live.prediction is not None or len(live.turns) != self._turns:
             self._turns = len(live.turns)
             state |= self._answered(live)
-        self.session.update(**state)
+        self.session.update_unhurried(**state)
 
     def _answered(self, live: LiveAnswer) -> dict[str, Any]:
         prediction = live.prediction or Prediction(
@@ -257,7 +257,7 @@ class Runs:
     def _show_batch(self, item: BatchReport) -> None:
         model, out = self.session.progress.model, self.session.progress.path
         run = self.session.runs.get(model) or Run(model, {}, self.session.answer_format)
-        self.session.update(
+        self.session.update_unhurried(
             runs={
                 **self.session.runs,
                 model: replace(run, path=out, predictions={**run.predictions, **item.predictions}),
@@ -348,4 +348,4 @@ class Runs:
 
     def _run_ended(self) -> None:
         self._show_held()
-        self.session.update(progress=replace(self.session.progress, state=RunState.IDLE))
+        self.session.update_unhurried(progress=replace(self.session.progress, state=RunState.IDLE))

@@ -62,4 +62,4 @@ class Saw:
     def _show(self, report: SawReport) -> None:
         question = self.session.question
         if question is not None and question.id == report.question_id:
-            self.session.update(saw=report)
+            self.session.update_unhurried(saw=report)

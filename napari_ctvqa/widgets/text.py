@@ -7,10 +7,12 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from qtpy.QtCore import QSize, Qt
-from qtpy.QtGui import QFontDatabase, QPainter, QPaintEvent, QTextOption
+from qtpy.QtCore import QEvent, QSize, Qt
+from qtpy.QtGui import QEnterEvent, QFontDatabase, QPainter, QPaintEvent, QTextOption
 from qtpy.QtWidgets import QApplication, QLabel, QPlainTextEdit, QSizePolicy, QWidget
 
 LABEL_LIMIT = 2_000
@@ -106,17 +108,35 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return value
 
 
+_LOOKS = {
+    QEvent.Type.FontChange,
+    QEvent.Type.StyleChange,
+    QEvent.Type.Polish,
+    QEvent.Type.ContentsRectChange,
+    QEvent.Type.LayoutDirectionChange,
+    QEvent.Type.DevicePixelRatioChange,
+    QEvent.Type.ScreenChangeInternal,
+}
+"""What changes how much room the same text takes."""
+
+
 class Label(QLabel):
-    """A label that shows foreign text: plain, wrapped, selectable by mouse."""
+    """A label that shows foreign text: plain, wrapped, selectable by mouse.
+
+    It becomes selectable when the pointer comes: what Qt lets be selected is a whole text editor,
+    which is laid out anew in the middle of being painted, and then painted a second time.
+    """
 
     def __init__(
         self, text: object = "", *, role: str = "", selectable: bool = True, wrap: bool = True
     ) -> None:
         super().__init__()
+        self._heights: dict[int, int] = {}
+        """By width, until text or look changes: wrapping text is what takes a layout its time."""
+        self._least: QSize | None = None
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setWordWrap(wrap)
-        if selectable:
-            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._selectable = selectable
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         if role:
             self.setProperty("ctvqa", role)
@@ -126,12 +146,24 @@ class Label(QLabel):
         """Show text; an empty one hides the label."""
         shown = breakable(visible(text, LABEL_LIMIT))
         if shown != self.text():
+            self._forget_sizes()
             self.setText(shown)
         if not shown or self.parentWidget() is not None:  # shown alone it would be a window
-            self.setVisible(bool(shown))
+            set_visible(self, bool(shown))
+
+    def heightForWidth(self, width: int) -> int:
+        """Return the height of the text, wrapped to a width in pixels."""
+        if width not in self._heights:
+            self._heights[width] = super().heightForWidth(width)
+        return self._heights[width]
 
     def minimumSizeHint(self) -> QSize:
         """Return one line's height, else a scroll area makes room for the narrowest wrapping."""
+        if self._least is None:
+            self._least = self._least_size()
+        return self._least
+
+    def _least_size(self) -> QSize:
         hint = super().minimumSizeHint()
         if not self.wordWrap():
             return hint
@@ -139,6 +171,28 @@ class Label(QLabel):
         edge = margins.top() + margins.bottom() + 2 * self.margin()
         line = self.fontMetrics().lineSpacing() + edge
         return QSize(min(hint.width(), 60), min(hint.height(), line))
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """Let the text be selected."""
+        if self._selectable:
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        super().enterEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Be a plain label again, unless some of the text is selected."""
+        if not self.hasSelectedText():
+            self.setTextInteractionFlags(Qt.TextInteractionFlag.NoTextInteraction)
+        super().leaveEvent(event)
+
+    def _forget_sizes(self) -> None:
+        self._heights.clear()
+        self._least = None
+
+    def event(self, event: QEvent) -> bool:
+        """Measure the text anew when its look changes."""
+        if event.type() in _LOOKS:
+            self._forget_sizes()
+        return bool(super().event(event))
 
     def show_role(self, role: str) -> None:
         """Take another look of the theme."""
@@ -215,7 +269,7 @@ class SteadyLabel(Label):
         self.setAccessibleName(shown.replace(_BREAK, ""))
         self.update()
         if not shown or self.parentWidget() is not None:
-            self.setVisible(bool(shown))
+            set_visible(self, bool(shown))
 
     def hasHeightForWidth(self) -> bool:
         """Return that the height is always the same."""
@@ -258,7 +312,8 @@ class TextBox(QPlainTextEdit):
         self._raw = ""
         if code:
             self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
 
     def show_text(self, text: object, limit: int = BOX_LIMIT) -> None:
         """Show text; the whole of it stays available to ``copy_all``."""
@@ -284,8 +339,43 @@ class TextBox(QPlainTextEdit):
         """Return a size that never widens a dock."""
         return QSize(60, self.sizeHint().height())
 
+    def _fit(self) -> None:
+        """Ask for room; a bar only where there is more text than there will be room for."""
+        policy = Qt.ScrollBarPolicy
+        more = self._line_count() > self._max_lines
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAsNeeded if more else policy.ScrollBarAlwaysOff
+        )
+        self.updateGeometry()
+
     def _line_count(self) -> int:
         return int(self.document().documentLayout().documentSize().height())
+
+
+def set_visible(widget: QWidget, visible: bool) -> None:
+    """Show or hide a part of a panel; what is so already costs nothing."""
+    decided = widget.testAttribute(Qt.WidgetAttribute.WA_WState_ExplicitShowHide)
+    if not decided or widget.isHidden() == visible:
+        widget.setVisible(visible)
+
+
+@contextmanager
+def laid_out_once(*widgets: QWidget) -> Iterator[None]:
+    """Change several parts of these widgets and have them laid out at the end, not with each part.
+
+    Qt lays out everything around a part, up to the window, at the moment in which it is shown.
+    """
+    layouts = [layout for widget in widgets if (layout := widget.layout()) is not None]
+    for layout in layouts:
+        layout.setEnabled(False)
+    try:
+        yield
+    finally:
+        for layout in layouts:
+            layout.setEnabled(True)
+            layout.invalidate()
+        for widget in widgets:
+            widget.updateGeometry()
 
 
 def repolish(widget: QWidget) -> None:

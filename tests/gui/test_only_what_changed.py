@@ -8,6 +8,7 @@ import pytest
 from panel_sessions import FIRST_ID, chains, opened, run, score
 from qtpy.QtCore import QEvent, QObject
 from qtpy.QtWidgets import QApplication, QTableWidget
+from view_cases import phantom_case
 
 from napari_ctvqa.core.asking import Picture
 from napari_ctvqa.core.live import LiveRun
@@ -216,3 +217,26 @@ def test_words_that_were_held_come_before_the_next_ones(qtbot, monkeypatch):
     qtbot.waitUntil(lambda: session.live is live[1])
     QApplication.processEvents()
     runs.abandon()
+
+
+class BothEars:
+    """What listens to the point and the step of a viewer's dims, as napari's own viewer does."""
+
+    def __init__(self, dims):
+        self.heard = 0
+        dims.events.point.connect(self.hear)
+        dims.events.current_step.connect(self.hear)
+
+    def hear(self):
+        self.heard += 1
+
+
+def test_a_move_has_all_layers_looked_at_once(viewer, session, layers):
+    session.update(case=phantom_case())
+    ears, slider = BothEars(viewer.dims), []
+    viewer.dims.events.current_step.connect(lambda: slider.append(viewer.dims.current_step))
+    layers.go_to(0, 2)
+    assert ears.heard == 1
+    assert layers.current_slice(0) == 2 and slider[-1][0] == viewer.dims.current_step[0]
+    viewer.dims.set_current_step(0, 1)  # by another hand: as napari does it
+    assert ears.heard == 3

@@ -1,9 +1,9 @@
 """Foreign text: plain, bounded, nothing invisible."""
 
 import pytest
-from qtpy.QtCore import QEvent, QObject, Qt
-from qtpy.QtGui import QTextDocument
-from qtpy.QtWidgets import QApplication, QVBoxLayout, QWidget
+from qtpy.QtCore import QEvent, QObject, QPointF, Qt
+from qtpy.QtGui import QEnterEvent, QTextDocument
+from qtpy.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from napari_ctvqa.widgets.text import (
     BOX_LIMIT,
@@ -184,3 +184,46 @@ def test_a_steady_label_shows_its_text_plain_and_wrapped(qtbot):
     ]
     assert any(inked[:line])
     assert any(inked[line : 2 * line]), "the second line, too"
+
+
+def test_a_label_measures_its_text_anew_when_text_or_font_change(qtbot):
+    label, fresh = Label("one word after the other, and more of them " * 3), Label()
+    for each in (label, fresh):
+        qtbot.addWidget(each)
+    for change in (
+        lambda: None,
+        lambda: label.show_text("two lines\nof text"),
+        lambda: label.setStyleSheet("font-size: 30px"),
+    ):
+        change()
+        label.ensurePolished()
+        fresh.setStyleSheet(label.styleSheet())
+        fresh.show_text(label.text())
+        fresh.ensurePolished()
+        for width in (120, 400):
+            assert label.heightForWidth(width) == QLabel.heightForWidth(fresh, width)
+        assert label.minimumSizeHint().height() <= QLabel.minimumSizeHint(fresh).height()
+
+
+def test_a_labels_text_can_be_selected_while_the_pointer_is_over_it(qtbot):
+    label = Label("to be copied")
+    qtbot.addWidget(label)
+    label.show()
+    none, by_mouse = (
+        Qt.TextInteractionFlag.NoTextInteraction,
+        Qt.TextInteractionFlag.TextSelectableByMouse,
+    )
+    enter = QEnterEvent(QPointF(2, 2), QPointF(2, 2), QPointF(2, 2))
+    assert label.textInteractionFlags() != by_mouse
+    QApplication.sendEvent(label, enter)
+    assert label.textInteractionFlags() == by_mouse
+    label.setSelection(0, 5)
+    QApplication.sendEvent(label, QEvent(QEvent.Type.Leave))
+    assert label.selectedText() == "to be"  # kept, so that Ctrl+C copies it
+    label.setSelection(0, 0)
+    QApplication.sendEvent(label, QEvent(QEvent.Type.Leave))
+    assert label.textInteractionFlags() == none
+    fixed = Label("a heading", selectable=False)
+    qtbot.addWidget(fixed)
+    QApplication.sendEvent(fixed, enter)
+    assert fixed.textInteractionFlags() != by_mouse

@@ -83,6 +83,7 @@ class EvidencePanel(QWidget):
             (session.reveal_changed, self._show_chains),
             (session.focus_changed, self._show_focus),
             panel=self,
+            session=session,
         )
         self._show_details(None)
         self._show_chains()

@@ -103,6 +103,7 @@ class ModelPanel(QWidget):
             (session.chains_changed, self._show_missed),
             (session.case_changed, self._show_missed),
             panel=self,
+            session=session,
         )
         self._show()
 

@@ -81,6 +81,8 @@ class QuestionPanel(QWidget):
             (session.reveal_changed, self._show_reveal),
             (session.progress_changed, self._show_note),
             (session.chains_changed, self._show_chains),
+            panel=self,
+            session=session,
         )
         self._show_question()
 

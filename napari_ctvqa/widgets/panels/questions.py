@@ -74,6 +74,8 @@ class QuestionsPanel(QWidget):
             (session.runs_changed, self._show_runs),
             (session.reveal_changed, self._show_runs),
             (session.case_changed, self._show_notes),
+            panel=self,
+            session=session,
         )
         self._show_questions()
 

@@ -80,6 +80,7 @@ class RunPanel(QWidget):
             (session.runs_changed, self._show_format),
             (session.reveal_changed, self._show_progress),
             panel=self,
+            session=session,
         )
         self._show_format()
         self._show_progress()

@@ -73,6 +73,7 @@ class SideBySidePanel(QWidget):
             (session.runs_changed, self._show),
             (session.reveal_changed, self._show),
             panel=self,
+            session=session,
         )
         self._show()
 
