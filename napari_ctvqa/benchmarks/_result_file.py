@@ -90,8 +90,18 @@ def read_run(path: Path, questions: QuestionSet) -> Run:
         str(path),
         read_only(metrics) if isinstance(metrics, dict) else {},
         (*problems, *_notes(table, len(usable), data, questions)),
-        read_only({key: data[key] for key in MADE if key in data}),
+        read_only(_made(data, rows)),
     )
+
+
+def _made(data: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how the answers were made: as a file of our own says it.
+
+    Of the benchmark's own files those of agents have trajectories, the others none.
+    """
+    if "answer_format" in data:
+        return {key: data[key] for key in MADE if key in data}
+    return {"config": {"mode": "agent" if any("trajectory" in row for row in rows) else "direct"}}
 
 
 def _format(data: Mapping[str, Any]) -> AnswerFormat | None:
@@ -135,7 +145,10 @@ def _result_data(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     text = read_text(path)
     if is_lines(text):
         lines = json_lines(text, path)
-        return {"results": [row.values for row in lines.rows]}, lines.problems
+        values = [row.values for row in lines.rows]
+        # the journal of a run of our own begins with what its file will say of it
+        head = values.pop(0)["run"] if values and set(values[0]) == {"run"} else {}
+        return {**(head if isinstance(head, dict) else {}), "results": values}, lines.problems
     data = parse_json(text, path)
     if isinstance(data, list):
         data = {"results": data}

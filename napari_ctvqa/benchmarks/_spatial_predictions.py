@@ -130,5 +130,11 @@ def read_predictions(path: Path, questions: QuestionSet) -> Run:
     if repeated:
         notes.append(f"{repeated} lines repeat a question; the first is shown.")
     return Run(
-        model, PredictionTable(ids, build), AnswerFormat.FREEFORM, str(path), {}, tuple(notes)
+        model,
+        PredictionTable(ids, build),
+        AnswerFormat.FREEFORM,
+        str(path),
+        {},
+        tuple(notes),
+        {"config": {"mode": "direct"}},  # the benchmark knows no tools
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.audit import ALL, STAGE, Audit, Total
 from napari_ctvqa.core.audit_text import FORMAT_WORDS, interval_text
-from napari_ctvqa.core.kits import LIVE
 from napari_ctvqa.core.records import AnswerFormat
 
 if TYPE_CHECKING:
@@ -183,20 +182,19 @@ def _leaderboard(data: Mapping[str, Any]) -> Leaderboard:
 def asked_of(run: Run, benchmark: str, answer_format: AnswerFormat, *, kit: str = "") -> Asked:
     """Return how a run was asked, as its file says it; ``kit`` where it does not.
 
-    A file of the benchmark's own does not say; there, answers with tool calls are an agent's of a
-    kit that is not known, and a file without any was asked directly.
+    A run that was made in a window, and may be of several settings, says nothing.
     """
-    made = run.made
-    config = made.get("config")
+    config = run.made.get("config")
+    said = str(run.made.get("kit") or "")
     mode = str(config.get("mode") or "") if isinstance(config, Mapping) else ""
-    if not mode:
-        mode = AGENT if made.get("kit") or _has_calls(run) else DIRECT if run.path else ""
-    kit = str(made.get("kit") or kit) if mode == AGENT else ""
-    return Asked(benchmark, answer_format, mode, kit, tuple(_caveats(run)))
-
-
-def _has_calls(run: Run) -> bool:
-    return any(turn.call for p in run.predictions.values() for turn in p.trace.turns)
+    mode = mode or (AGENT if said else "")
+    return Asked(
+        benchmark,
+        answer_format,
+        mode,
+        (said or kit) if mode == AGENT else "",
+        tuple(_caveats(run)),
+    )
 
 
 def _caveats(run: Run) -> Iterator[str]:
@@ -231,11 +229,14 @@ def _reasons(board: Leaderboard, audit: Audit, asked: Asked) -> Iterator[str]:
     if asked.format is not board.format:
         yield f"the table is {FORMAT_WORDS[board.format]}, the run {FORMAT_WORDS[asked.format]}"
     if not asked.mode or (asked.mode == AGENT and not asked.kit):
-        what = "with which kit its tools worked" if asked.mode else "how it was asked"
-        yield f"the run does not say {what}"
+        unsaid = "the run does not say "
+        yield unsaid + (
+            "with which kit its tools worked"
+            if asked.mode
+            else "how it was asked (of a run made in a window its result file does: open that)"
+        )
     elif not board.peers(asked.mode, asked.kit):
-        live = " (live: all that compute now)" if asked.kit == LIVE else ""
-        yield f"the table has no row for {_way_words(asked)}{live}"
+        yield f"the table has no row for {_way_words(asked)}"
     yield from asked.caveats
 
 

@@ -248,7 +248,7 @@ class Run:
     recorded_metrics: Mapping[str, Any] = field(default_factory=no_items)
     notes: tuple[str, ...] = ()
     made: Mapping[str, Any] = field(default_factory=no_items)
-    """What the file says of how it was made, one of our own: kit, config …; see ``MADE``."""
+    """What is known from its file of how it was made: kit, config …; see ``MADE``."""
 
 
 MADE = ("kit", "benchmark", "config", "absent_means_none", "segmented_masks")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from napari_ctvqa.benchmarks.deeptumorvqa import BENCHMARK
 from napari_ctvqa.cli import main
 from napari_ctvqa.core.audit import audit
 from napari_ctvqa.core.leaderboards import (
@@ -27,9 +28,6 @@ from napari_ctvqa.core.records import (
     Prediction,
     Run,
     Score,
-    ToolCall,
-    Trace,
-    Turn,
 )
 
 RIGHT, WRONG = Outcome.RIGHT, Outcome.WRONG
@@ -196,27 +194,54 @@ def test_a_value_better_than_all_has_still_a_range_that_says_so(questions):
 # ------------------------------------------------------------------------------- how it was asked
 
 
-def run_with(model="m", path="x.json", calls=False, **made):
-    turns = (Turn(1, ToolCall("segment_organ", {})),) if calls else ()
-    return Run(model, {"q": Prediction("q", model, "A", Trace(turns))}, path=path, made=made)
+def run_with(model="m", **made):
+    return Run(model, {"q": Prediction("q", model, "A")}, path="x.json", made=made)
 
 
 @pytest.mark.parametrize(
     ("run", "kit", "mode_and_kit"),
     [
         (run_with(config={"mode": "direct"}), "", ("direct", "")),
-        (run_with(config={"mode": "agent"}, kit="oracle"), "", ("agent", "oracle")),
+        (run_with(config={"mode": "direct"}), "oracle", ("direct", "")),
+        (run_with(config={"mode": "agent"}, kit="oracle"), "vision", ("agent", "oracle")),
+        (run_with(config={"mode": "agent"}), "", ("agent", "")),
+        (run_with(config={"mode": "agent"}), "vision", ("agent", "vision")),
         (run_with(kit="predicted"), "", ("agent", "predicted")),
-        (run_with(), "", ("direct", "")),
-        (run_with(calls=True), "", ("agent", "")),
-        (run_with(calls=True), "vision", ("agent", "vision")),
-        (run_with(path=""), "", ("", "")),
+        (run_with(), "", ("", "")),
     ],
 )
 def test_how_a_run_was_asked_is_read_from_its_file(run, kit, mode_and_kit):
     asked = asked_of(run, "deeptumorvqa", AnswerFormat.MC, kit=kit)
     assert (asked.mode, asked.kit) == mode_and_kit
     assert asked.caveats == ()
+
+
+ROW = {"qid": "q00000", "raw_output": "A"}
+CALLED = {**ROW, "trajectory": [{"step": 1, "final_answer": "A"}]}
+OURS = {"model": "toy", "answer_format": "mc", "kit": "live", "benchmark": "deeptumorvqa"}
+
+
+@pytest.mark.parametrize(
+    ("text", "mode_and_kit"),
+    [
+        (json.dumps({"results": [ROW]}), ("direct", "")),
+        (json.dumps({"results": [ROW, CALLED]}), ("agent", "")),
+        (json.dumps({**OURS, "results": [ROW]}), ("agent", "live")),
+        (json.dumps({"run": OURS}) + "\n" + json.dumps(ROW) + "\n", ("agent", "live")),
+        (json.dumps({**OURS, "kit": "", "config": {"mode": "direct"}, "results": [ROW]}),
+         ("direct", "")),
+    ],
+)  # fmt: skip
+def test_the_reader_of_a_file_knows_how_its_layout_was_made(
+    questions, tmp_path, text, mode_and_kit
+):
+    path = tmp_path / ("x.jsonl" if "\n" in text else "x.json")
+    path.write_text(text)
+    run = BENCHMARK.results(path, questions)
+    asked = asked_of(run, "deeptumorvqa", AnswerFormat.MC)
+    assert (asked.mode, asked.kit) == mode_and_kit
+    if "model" in text:
+        assert (run.model, run.answer_format) == ("toy", AnswerFormat.MC)
 
 
 def test_runs_that_are_no_baseline_say_so():
