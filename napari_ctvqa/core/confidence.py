@@ -390,6 +390,8 @@ def _share_text(one: OptionShare, confidence: Confidence) -> str:
     least = one.mass / (total + confidence.unfollowed)
     if one.at_most - least >= _SHOWN_UNKNOWN:
         return f"{least:.2f}–{one.at_most:.2f}"
+    if one.share >= 0.995 and len(confidence.options) > 1:
+        return "> 0.99"
     return f"{one.share:.2f}" if one.share >= 0.005 else "< 0.01"
 
 

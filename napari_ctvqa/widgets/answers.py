@@ -17,6 +17,7 @@ from napari_ctvqa.widgets.words import (
     outcome_text,
     reading_text,
     run_line,
+    sure_text,
 )
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def _source(answer: Answer) -> str:
     source = run_line(answer.run, answer.assumed_format)
     seconds = answer.prediction.seconds
     timed = f"{source} · {seconds:.1f} s" if seconds is not None else source
-    return "\n".join(filter(None, (timed, _note(answer.prediction))))
+    return "\n".join(filter(None, (sure_text(answer.prediction), timed, _note(answer.prediction))))
 
 
 def _note(prediction: Prediction) -> str:

@@ -22,6 +22,7 @@ from napari_ctvqa.io.run_settings import MOST_IDLE_MIN, idle_minutes, remember_i
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT, DIRECT
 from napari_ctvqa.runners.choices import BUILT_IN, PLACE, PRESET, Choice, Wanted
+from napari_ctvqa.widgets.decoding_rows import ConfidenceRow, DecodingRow
 from napari_ctvqa.widgets.text import Label, one_line
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class ModelForm(QWidget):
         self._python = _line("Python with torch", "this one")
         self._slices = QSpinBox()
         self._idle = QSpinBox()
+        self._confidence = ConfidenceRow()
+        self._decoding = DecodingRow()
         self._form = QFormLayout(self)
         self._build()
         self._connect()
@@ -91,6 +94,8 @@ class ModelForm(QWidget):
             ("Folder", self._folder_row),
             ("Python", self._python),
             ("Slices", self._slices),
+            ("Confidence", self._confidence),
+            ("Decoding", self._decoding),
             ("Unload after", self._idle),
         ):
             self._form.addRow(_title(title), part)
@@ -105,6 +110,8 @@ class ModelForm(QWidget):
         self._idle.valueChanged.connect(remember_idle_minutes)
         self._idle.valueChanged.connect(lambda _: self.changed.emit())
         self._browse.clicked.connect(self._choose_folder)
+        for row in (self._confidence, self._decoding):
+            row.changed.connect(self.changed)
 
     # ---------------------------------------------------------------- content
 
@@ -160,6 +167,8 @@ class ModelForm(QWidget):
             python=self._python.text().strip() if self._asks_python else "",
             settings={"max_slices": slices} if slices else {},
             idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
+            decoding=self._decoding.way if self._runs_here else "",
+            confidence="" if agent else self._confidence.wish,
         )
 
     def problem(self) -> str:
@@ -235,6 +244,8 @@ class ModelForm(QWidget):
             self._python: self._asks_python,
             self._slices: model,
             self._idle: self._runs_here,
+            self._confidence: model and not agent,
+            self._decoding: self._runs_here,
         }
         for part, shown in rows.items():
             self._form.setRowVisible(part, shown)

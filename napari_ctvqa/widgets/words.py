@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from napari_ctvqa.core.audit_text import FORMAT_WORDS, OUTCOME_WORDS
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
+from napari_ctvqa.core.confidence import confidence_line, confidence_of
 from napari_ctvqa.core.names import is_known, label
 from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.core.question_checks import record_flags as record_flaws
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from napari_ctvqa.core.chains import AlignedStep, EvidenceChain
-    from napari_ctvqa.core.records import Question, Run, Score
+    from napari_ctvqa.core.records import Prediction, Question, Run, Score
     from napari_ctvqa.core.session import RunProgress, Session
 
 NOT_STATED = "not stated"
@@ -108,6 +109,12 @@ def question_flaws(session: Session, twice: str) -> str:
 
 
 # --------------------------------------------------------------------- answers
+
+
+def sure_text(prediction: Prediction | None) -> str:
+    """Return how sure the model was, with where that comes from; empty where nobody asked."""
+    found = confidence_of(prediction) if prediction is not None else None
+    return one_line(confidence_line(found), 400) if found is not None else ""
 
 
 def outcome_text(outcome: Outcome, value: float | None = None) -> str:

@@ -28,7 +28,7 @@ from napari_ctvqa.core.events import (
     Warned,
 )
 from napari_ctvqa.core.live import LiveCall, LiveRun
-from napari_ctvqa.core.records import AnswerFormat, ToolCall, ToolResult
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Run, ToolCall, ToolResult
 from napari_ctvqa.core.session import RunProgress, RunState
 from napari_ctvqa.extensions import families
 from napari_ctvqa.runners.sight import saw_reports
@@ -382,6 +382,21 @@ def test_what_an_earlier_answer_saw_is_shown_with_its_words(show):
     session.update(saw=None)
     assert "Choose a model in Run" in shown_texts(panel)
     assert not grid_of(panel).isVisible()
+
+
+def test_how_sure_it_was_is_told_when_the_answer_is_there(show):
+    live = live_after(sent(1), Tokens("B"))
+    panel, session = show(live)
+    record = {"confidence": {"from": "samples", "answer": "B", "value": 0.5, "temperature": 0.7,
+                             "samples": ["B", "A"]}}  # fmt: skip
+    answered = Prediction(session.question.id, live.model, "B", record=record)
+    session.update(runs={live.model: Run(live.model, {session.question.id: answered})})
+    line = "Confidence: B 0.50: 1 of 2 samples at 0.7 agree; B 1, A 1"
+    assert line not in shown_texts(panel), "it still runs"
+    session.update(live=replace(live, ended_s=3.0))
+    assert line in shown_texts(panel)
+    session.update(question=replace(session.question, id="bench_00001"))
+    assert "Confidence" not in shown_texts(panel)
 
 
 def test_an_answer_to_another_question_is_not_shown_here(show):

@@ -177,6 +177,22 @@ def test_what_a_reader_must_know_of_a_model_s_answer_stands_below_it(show, by_a_
     assert ("toy model, not valid on real CT; 'Yes.' is taken for A" in said) is by_a_way
 
 
+def test_how_sure_the_model_was_stands_with_its_answer(show):
+    options = [
+        {"letter": "B", "text": HOSTILE, "share": 0.8, "mass": 0.7, "at_most": 0.8},
+        {"letter": HOSTILE, "text": "x", "share": 0.2, "mass": 0.175, "at_most": 0.2},
+    ]
+    record = {"confidence": {"from": "logits", "answer": "B", "value": 0.8, "options": options,
+                             "outside": 0.125}}  # fmt: skip
+    answered = Prediction(FIRST_ID, "toy", "B", Trace(), 9.1, record)
+    said = shown_texts(show(opened(runs={"toy": Run("toy", {FIRST_ID: answered})}, scores={})))
+    assert "Confidence: B 0.80 · " in said and "0.20; 0.12 outside the options; from logits" in said
+    assert "\u202e" not in said and "\x07" not in said
+    damaged = Prediction(FIRST_ID, "toy", "B", Trace(), 9.1, {"confidence": {"value": 9}})
+    said = shown_texts(show(opened(runs={"toy": Run("toy", {FIRST_ID: damaged})}, scores={})))
+    assert "onfidence" not in said
+
+
 def test_an_agent_at_work_shows_how_far_it_is(show):
     turns = tuple(Turn(i, ToolCall("measure", {})) for i in range(2))
     live = Run("rules", {FIRST_ID: Prediction(FIRST_ID, "rules", "", Trace(turns))})

@@ -240,6 +240,39 @@ def test_the_key_asks_what_is_chosen_about_this_question(show):
     assert "Give the server's address first." in shown_texts(panel)
 
 
+def test_confidence_and_decoding_are_asked_for_where_they_can_be_had(show):
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session)
+    sure, decoding = _combo(panel, "Confidence"), _combo(panel, "Decoding")
+    spins = panel.findChildren(QSpinBox)
+    count = next(b for b in spins if b.accessibleName() == "Number of samples")
+    assert not sure.isVisible() and not decoding.isVisible(), "rules are no model"
+    choose(panel, "toy")
+    assert sure.isVisible() and decoding.isVisible() and not count.isVisible()
+    sure.setCurrentIndex(sure.findData("logits"))
+    decoding.setCurrentIndex(decoding.findData("semsam"))
+    _button(panel, "Run").click()
+    sure.setCurrentIndex(sure.findData("samples"))
+    assert count.isVisible()
+    count.setValue(5)
+    _button(panel, "Run").click()
+    mode = _combo(panel, "How it answers")
+    mode.setCurrentIndex(mode.findData("agent"))
+    assert not sure.isVisible(), "of direct answers only"
+    _button(panel, "Run").click()
+    assert [(wanted.confidence, wanted.decoding) for wanted, _ in heard] == [
+        ("logits", "semsam:K=8,M=10,p=0.9"),
+        ("samples:5@0.7", "semsam:K=8,M=10,p=0.9"),
+        ("", "semsam:K=8,M=10,p=0.9"),
+    ]
+    mode.setCurrentIndex(mode.findData("direct"))
+    choose(panel, "big", Server="http://localhost:8000/v1")
+    assert sure.isVisible() and not decoding.isVisible(), "a server chooses its own tokens"
+    _button(panel, "Run").click()
+    assert heard[-1][0].decoding == "" and heard[-1][0].confidence == "samples:5@0.7"
+
+
 def _idle(panel):
     return next(b for b in panel.findChildren(QSpinBox) if b.accessibleName() == "Unload after")
 

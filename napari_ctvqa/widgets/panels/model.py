@@ -26,6 +26,7 @@ from napari_ctvqa.widgets.pictures import MAX_SHOWN, PictureGrid
 from napari_ctvqa.widgets.scrolling import fill
 from napari_ctvqa.widgets.text import Label, SteadyLabel, TextBox, one_line, visible
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
+from napari_ctvqa.widgets.words import sure_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,6 +73,7 @@ class ModelPanel(QWidget):
         self._trouble = Banner()
         self._text = WordStream()
         self._calls = Label(role="small")
+        self._sure = Label(role="small")
         self._cancel = QPushButton("Stop")
         self._force = QPushButton("Stop by force")
         self._force.setToolTip("End its process or connection; it is loaded anew next time.")
@@ -98,6 +100,7 @@ class ModelPanel(QWidget):
             (session.live_changed, self._show),
             (session.saw_changed, self._show),
             (session.question_changed, self._show),
+            (session.runs_changed, self._show_sure),
             (session.reveal_changed, self._show),
             (session.progress_changed, self._show_state),
             (session.chains_changed, self._show_missed),
@@ -130,6 +133,7 @@ class ModelPanel(QWidget):
             self._recording,
             self._play,
             self._text,
+            self._sure,
             self._calls,
             self._saw,
         ):
@@ -152,6 +156,7 @@ class ModelPanel(QWidget):
     def _show(self) -> None:
         live = self._live()
         self._show_recording()
+        self._show_sure()
         if live is None:
             self._show_kept()
             return
@@ -166,6 +171,15 @@ class ModelPanel(QWidget):
         self._trouble.show_message(*trouble(live))
         self._show_sent(live.sent, live.text, finished=not live.running)
         self._show_state()
+
+    def _show_sure(self) -> None:
+        """Show how sure the model was, once its answer is there."""
+        live, saw = self._live(), self._session.saw
+        model = saw.model if live is None and saw is not None else live.model if live else ""
+        coming = live is not None and live.running
+        said = "" if coming else sure_text(self._session.predictions.get(model))
+        self._sure.show_text(said)
+        self._sure.setVisible(bool(said))
 
     def _live(self) -> LiveRun | None:
         """Return the answer that comes, also to another question, or the last one to this one."""
