@@ -259,7 +259,7 @@ class App(QObject):
         if self._size_px is not None:  # adding docks beside napari's own made the window grow
             self.viewer.window.resize(*self._size_px)
             self._size_px = None
-        self.layouts.show(self.layouts.remembered())
+        self.layouts.begin()
 
     def _docks(self) -> dict[str, QDockWidget]:
         """Return the docks of our panels by title; one that is not docked is missing."""

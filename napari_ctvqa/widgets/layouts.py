@@ -33,6 +33,11 @@ _ROOM_PX = {Layout.ONE: 520, Layout.THREE: 900, Layout.FOUR: 960}
 _KEPT_IN_PICTURE = frozenset({"Under the pointer", "Problem", "Player", "Compare"})
 
 
+def _least_px(layout: Layout) -> float:
+    """Return how wide a window must be for docks on both sides of a layout's pictures."""
+    return scaled_px(LEFT_PX + RIGHT_PX) + _ROOM_PX[layout]
+
+
 class Layouts(QObject):
     """Arranges planes and docks together.
 
@@ -68,15 +73,24 @@ class Layouts(QObject):
         return bool(self._put_away)
 
     def remembered(self) -> Layout:
-        """Return the layout that was shown last."""
+        """Return the layout that was shown last; at first three planes, where there is room."""
         stored = stored_object(_SETTINGS).get("layout")
-        return Layout(stored) if stored in set(Layout) else Layout.ONE
+        if stored in set(Layout):
+            return Layout(stored)
+        return Layout.THREE if self.window.width() >= _least_px(Layout.THREE) else Layout.ONE
 
-    def show(self, layout: Layout) -> None:
-        """Show one, three or four pictures with the docks around them; remembered."""
+    def begin(self) -> None:
+        """Show what was shown last; what a first window has room for is nobody's choice to keep."""
+        self._arrange(self.remembered())
+
+    def _arrange(self, layout: Layout) -> None:
         self._bring_back()
         self.planes.show_layout(layout)
         self.place_docks()
+
+    def show(self, layout: Layout) -> None:
+        """Show one, three or four pictures with the docks around them; remembered."""
+        self._arrange(layout)
         try:
             store_object(_SETTINGS, {**stored_object(_SETTINGS), "layout": layout.value})
         except OSError as error:
@@ -115,8 +129,7 @@ class Layouts(QObject):
         docks = self._docks()
         if _LIST not in docks or any(title not in docks for title in _READ):
             return
-        least = scaled_px(LEFT_PX + RIGHT_PX) + _ROOM_PX[self.planes.layout_now]
-        to_left = self.window.width() < least
+        to_left = self.window.width() < _least_px(self.planes.layout_now)
         if to_left is not self._read_left:
             self._read_left = to_left
             self._move(docks, to_left=to_left)

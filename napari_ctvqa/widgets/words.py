@@ -44,6 +44,9 @@ HARMLESS_WORDS = MATCH_WORDS | {
     StepMatch.MISSING: ("–", "no such step, and none was needed", "unscored"),
     StepMatch.EXTRA: ("+", "besides: the reference has no such step", "unscored"),
 }
+ANOTHER_WAY = ("✓", "another value, right all the same", "right")
+SAME_WITHIN = 0.02
+"""From which share of the reference on two values are not called the same."""
 STATUS_WORDS = {
     ChainStatus.AGREES: ("✓", "agrees", "right"),
     ChainStatus.DIFFERS: ("✗", "differs", "wrong"),
@@ -260,6 +263,8 @@ def geometry_message(session: Session) -> tuple[str, str]:
 
 
 def _match_words(row: AlignedStep) -> tuple[str, str, str]:
+    if row.match is StepMatch.SAME and abs(row.relative_error or 0.0) > SAME_WITHIN:
+        return ANOTHER_WAY  # by another rule, or on more than the reference: the note says which
     return (HARMLESS_WORDS if row.harmless else MATCH_WORDS)[row.match]
 
 

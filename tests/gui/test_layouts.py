@@ -51,6 +51,20 @@ def inside(app, widget):
     return app.window.rect().contains(corner) and app.window.rect().contains(end)
 
 
+def test_a_first_window_shows_three_planes_where_there_is_room_and_keeps_no_choice(app):
+    assert app.planes.layout_now is Layout.ONE  # 1366 pixels
+    app.window.resize(1920, 768)
+    try:
+        app.layouts.begin()
+        assert app.planes.layout_now is Layout.THREE
+        press(app, KEYS[Layout.ONE])
+        app.layouts.begin()
+        assert app.planes.layout_now is Layout.ONE
+    finally:
+        app.window.resize(1366, 768)
+        wait_until(lambda: False, 0.4)
+
+
 @pytest.mark.parametrize("layout", [*KEYS, Layout.ONE, Layout.FOUR, Layout.THREE])
 def test_every_layout_has_a_wide_axial_picture_and_cuts_nothing_off(app, layout):
     press(app, KEYS[layout])

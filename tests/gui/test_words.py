@@ -62,6 +62,9 @@ def test_an_error_has_the_sign_of_the_values(reference, model, error, text):
 
 def test_a_match_without_an_error_has_no_brackets():
     assert match_text(_row(1.0, 1.0, None, StepMatch.SAME)) == "✓ same"
+    assert match_text(_row(1.0, 1.01, 0.01, StepMatch.SAME)).startswith("✓ same (")
+    by_other_rule = match_text(_row(1.0, 1.726, 0.726, StepMatch.SAME))
+    assert by_other_rule.startswith("✓ another value, right all the same (")
 
 
 @pytest.mark.parametrize("match", StepMatch)
