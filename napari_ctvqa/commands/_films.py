@@ -13,6 +13,7 @@ from napari_ctvqa.io.user_config import config_folder
 if TYPE_CHECKING:
     import argparse
 
+    from napari_ctvqa.core.windows import PresetTable
     from napari_ctvqa.runners.filming import Filmed
 
 
@@ -25,8 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model's result file: its steps stand beside the reference's",
     )  # fmt: skip
     parser.add_argument(
-        "--window", metavar="NAME", help="window preset, e.g. lung (default: that of the window)"
-    )
+        "--window", metavar="NAME",
+        help="window preset for every step (default: abdomen; lungs, bones and brain in theirs)",
+    )  # fmt: skip
 
 
 def film_of(args: argparse.Namespace) -> Filmed:
@@ -37,8 +39,8 @@ def film_of(args: argparse.Namespace) -> Filmed:
     return filmed(opened, questions, args.question, args.results)
 
 
-def window_of(args: argparse.Namespace) -> tuple[float, float]:
-    """Return black and white in HU of the preset named, or of the usual one.
+def windows_of(args: argparse.Namespace) -> tuple[tuple[float, float], PresetTable | None]:
+    """Return black and white in HU of the preset named; unnamed the usual one, and all presets.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def window_of(args: argparse.Namespace) -> tuple[float, float]:
             f"no window is called {args.window!r}.",
             hint=f"There are: {', '.join(p.name for p in table.presets)}.",
         )
-    return preset.lo, preset.hi
+    return (preset.lo, preset.hi), None if args.window else table
 
 
 def check_folder_of(path: Path) -> None:

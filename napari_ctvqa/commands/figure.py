@@ -57,12 +57,12 @@ class FigureCommand:
         from napari_ctvqa.exports.film import film_views
 
         _films.check_folder_of(args.out)
-        size, window = FigureSize.from_text(args.size, args.dpi), _films.window_of(args)
+        size, windows = FigureSize.from_text(args.size, args.dpi), _films.windows_of(args)
         found = _films.film_of(args)
         if not found.steps:
             raise UsageError("this question has no evidence to draw.", hint="See: evidence ID.")
         place = _place(found.steps, args.step)
-        step, view = found.steps[place], film_views(found.case, found.steps, window)[place]
+        step, view = found.steps[place], film_views(found.case, found.steps, *windows)[place]
         axis, mask = PLANES.index(args.plane), step.mask if step.own else None
         count = view.scene.grid.shape_zyx[axis]
         index = view.index if axis == 0 else count // 2

@@ -36,11 +36,11 @@ class FilmCommand:
         from napari_ctvqa.exports.film import EXPORT, film_views
 
         _films.check_folder_of(args.out)
-        size, window = FigureSize.from_text(args.size, 96.0), _films.window_of(args)
+        size, windows = FigureSize.from_text(args.size, 96.0), _films.windows_of(args)
         found = _films.film_of(args)
         if not found.steps:
             raise UsageError("this question has no evidence to film.", hint="See: evidence ID.")
-        views = film_views(found.case, found.steps, window)
+        views = film_views(found.case, found.steps, *windows)
         steps = EXPORT.steps(
             views, args.out, (size.wide_px, size.high_px), seconds_each=args.seconds
         )

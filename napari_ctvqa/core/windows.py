@@ -73,6 +73,25 @@ class PresetTable:
         return self.named(DEFAULT_PRESET) or self.presets[0]
 
 
+_BONES = (
+    *("vertebrae", "rib_", "humerus", "scapula", "clavicula", "femur", "hip_", "sacrum"),
+    *("sternum", "skull", "costal_cartilages"),
+)
+_SEEN_IN = {"lung": ("lung", "trachea"), "bone": _BONES, "brain": ("brain",)}
+"""Beginnings of structures' names by the preset they are looked at in; others: the usual one."""
+
+
+def preset_of_structure(structure: str, table: PresetTable) -> Preset | None:
+    """Return the window that a structure is looked at in where the usual one hides it.
+
+    Lungs, bones and brain; None for all others, and where the table has no such preset.
+    """
+    for name, beginnings in _SEEN_IN.items():
+        if structure.startswith(beginnings):
+            return table.named(name)
+    return None
+
+
 def width_level(lo: float, hi: float) -> tuple[float, float]:
     """Return (width, level) of a window: the difference, and half the sum."""
     return hi - lo, (hi + lo) / 2

@@ -19,12 +19,14 @@ from napari_ctvqa.core.errors import CtvqaError, UsageError
 from napari_ctvqa.core.label_styles import StyledLabels
 from napari_ctvqa.core.names import label
 from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet
+from napari_ctvqa.core.windows import preset_of_structure
 from napari_ctvqa.exports._composing import composed, painted
 from napari_ctvqa.exports._views import PROJECT, LegendEntry, Parts, View, view_of
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.film_steps import FilmStep
+    from napari_ctvqa.core.windows import PresetTable
 
 SUFFIXES = (".gif", ".mp4")
 FRAMES_PER_SECOND = 10
@@ -35,14 +37,23 @@ _NO_TAGS = ["-map_metadata", "-1", "-fflags", "+bitexact", "-flags:v", "+bitexac
 Progress = tuple[int, int]
 
 
-def film_views(case: Case, steps: Sequence[FilmStep], window_hu: tuple[float, float]) -> list[View]:
-    """Return a view a step: its mask in the colour that stands out, on its slice, with caption."""
+def film_views(
+    case: Case,
+    steps: Sequence[FilmStep],
+    window_hu: tuple[float, float],
+    presets: PresetTable | None = None,
+) -> list[View]:
+    """Return a view a step: its mask in the colour that stands out, on its slice, with caption.
+
+    With ``presets`` a step on lungs, bones or brain has the window of these, not ``window_hu``.
+    """
     volume = case.volume
     middle = volume.display_grid.shape_zyx[0] // 2
     views = []
     for number, step in enumerate(steps, start=1):
         sheets, legend = _standing_out(step.mask) if step.own else ((), ())
-        scene = PlaneScene(volume.display_zyx, volume.display_grid, window_hu, sheets)
+        window = _window(step, presets) or window_hu
+        scene = PlaneScene(volume.display_zyx, volume.display_grid, window, sheets)
         index = middle if step.index_z is None else step.index_z
         head, *rest = step.lines or ("",)
         caption = (f"Step {number} of {len(steps)}. {head}", *rest)
@@ -50,6 +61,13 @@ def film_views(case: Case, steps: Sequence[FilmStep], window_hu: tuple[float, fl
             view_of(case, scene, 0, index, legend=legend, caption=caption, marked=step.first)
         )
     return views
+
+
+def _window(step: FilmStep, presets: PresetTable | None) -> tuple[float, float] | None:
+    if presets is None or step.mask is None:
+        return None
+    found = preset_of_structure(step.mask.structure, presets)
+    return None if found is None else (found.lo, found.hi)
 
 
 def _standing_out(mask: Mask | None) -> tuple[tuple[Sheet, ...], tuple[LegendEntry, ...]]:

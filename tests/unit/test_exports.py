@@ -24,6 +24,7 @@ from napari_ctvqa.core.errors import CtvqaError, UsageError
 from napari_ctvqa.core.film_steps import FIRST_DIFFERENCE, film_steps, step_text
 from napari_ctvqa.core.label_styles import StyledLabels
 from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet, Slab
+from napari_ctvqa.core.windows import preset_of_structure, preset_table
 from napari_ctvqa.exports import film
 from napari_ctvqa.exports._composing import burnt, composed, painted
 from napari_ctvqa.exports._views import LegendEntry, Parts, private_words, view_of, without
@@ -336,6 +337,27 @@ def test_a_step_s_words_hold_no_source(read):
 
 def views_of(case):
     return film_views(case, film_steps(case, *chains(case)), WINDOW)
+
+
+def test_a_step_on_lung_or_bone_is_shown_in_their_window_unless_one_is_named(read):
+    case, table = read(), preset_table()
+    steps = film_steps(case, *chains(case))
+    for structure, name in (
+        ("lung_upper_lobe_left", "lung"),
+        ("vertebrae_L1", "bone"),
+        ("brain", "brain"),
+        ("hip_left", "bone"),
+        ("hepatic_vessel", None),
+        ("lung_nodule", "lung"),
+    ):
+        found = preset_of_structure(structure, table)
+        assert (found.name if found else None) == name
+    seen = replace(steps[1], mask=replace(steps[1].mask, structure="lung_left"))
+    views = film_views(case, (steps[0], seen), WINDOW, table)
+    lung = table.named("lung")
+    assert [view.scene.window_hu for view in views] == [WINDOW, (lung.lo, lung.hi)]
+    assert film_views(case, (seen,), WINDOW)[0].scene.window_hu == WINDOW
+    assert preset_of_structure("lung_left", replace(table, presets=table.presets[:1])) is None
 
 
 def write(views, path, **options):
