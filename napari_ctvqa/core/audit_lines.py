@@ -27,7 +27,11 @@ _LABEL_WIDTH = 38
 def text_lines(made: Audit, titles: tuple[str, str], note: str = "") -> Iterator[str]:
     """Yield the audit for people."""
     total = made.total
-    left = f"; {made.unanswered:,} have none" if made.unanswered else ""
+    left = (
+        f"; {made.unanswered:,} {'has' if made.unanswered == 1 else 'have'} none"
+        if made.unanswered
+        else ""
+    )
     yield f"{total.n:,} answers to {made.questions:,} questions{left}"
     width = max(map(len, titles))
     yield f"{titles[0]:{width}}  {total_text(total.official)}"

@@ -228,6 +228,21 @@ def test_a_run_that_grows_is_audited_anew_but_not_at_every_answer(show, qtbot):
     assert "6 answers to 82 questions." in shown_texts(panel)
 
 
+def test_tables_are_filled_when_an_audit_came_not_when_an_answer_did(show, monkeypatch):
+    session = session_of()
+    panel = show(session)
+    filled = []
+    monkeypatch.setattr(GroupTable, "show_audit", lambda self, *given: filled.append(given))
+    session.update(scores={NAME: scores(5)})
+    session.update(scores={NAME: scores(6)})
+    assert filled == []
+    session.wishes.audit.emit(NAME)
+    assert len(filled) == 1
+    choose(panel, 1)
+    choose(panel, 0)
+    assert len(filled) == 2
+
+
 def test_the_chosen_group_stays_while_a_run_grows_and_goes_with_its_benchmark(show):
     session = session_of()
     panel = show(session)

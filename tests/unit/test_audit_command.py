@@ -61,7 +61,7 @@ def test_json_holds_cells_with_their_ids_and_both_totals(files, capsys):
 def test_text_names_both_totals_and_what_sets_them_apart(files, capsys):
     code, out, _ = run(capsys, "audit", *files, "--format", "mc")
     assert code == 0
-    assert "3 answers to 4 questions; 1 have none" in out
+    assert "3 answers to 4 questions; 1 has none" in out
     assert "Official scorer       33.3\N{NO-BREAK SPACE}% (6.1–79.2), 1 of 3 right" in out
     assert "Right by “As a person reads it” alone: 1 (by “Official scorer” wrong 1)." in out
     assert "1  refused       says that it cannot answer" in out

@@ -85,6 +85,8 @@ class AuditPanel(QWidget):
         self._pause.setSingleShot(True)
         self._pause.setInterval(PAUSE_MS)
         self._due = False
+        self._filled: tuple[Audited | None, int] = (None, -1)
+        """What the shown page was filled with, and which page that is."""
         self._build()
         self._connect()
         self._listening = Listening(
@@ -146,6 +148,7 @@ class AuditPanel(QWidget):
         for part in (self._groups, self._cross, self._unread, self._rows):
             part.theme = self._styling.theme
         self._view.set_theme(self._styling.theme)
+        self._filled = (None, -1)
         self._show()
 
     # ---------------------------------------------------------------- wishing
@@ -194,7 +197,10 @@ class AuditPanel(QWidget):
             self._pages.setCurrentWidget(self._empty)
             return
         self._pages.setCurrentIndex(page + 1)
-        (self._show_audit, self._show_boards, self._show_curves)[page](found)
+        before, at = self._filled
+        if before is not found or at != page:  # a run that grows tells so several times a second
+            self._filled = (found, page)
+            (self._show_audit, self._show_boards, self._show_curves)[page](found)
 
     def _why_empty(self, found: Audited | None, page: int) -> tuple[str, str]:
         session = self._session
