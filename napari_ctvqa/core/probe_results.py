@@ -302,8 +302,8 @@ def _decided(share: Share, than: float, yes: str, no: str) -> str:
 
 def _right_sentences(summary: ProbeSummary) -> list[str]:
     before, after = summary.right_before, summary.right
-    if not after.total or before.count == after.count:
-        return []
+    if summary.turned.total or not after.total or before.count == after.count:
+        return []  # where answers must turn, what is right before is not what is right after
     return [f"Right were {before.count} of {before.total} before, {after.count} with it."]
 
 

@@ -17,6 +17,7 @@ from psygnal import Signal
 from napari_ctvqa.core.checks import Validation
 from napari_ctvqa.core.measuring import PROBE_RADIUS_MM
 from napari_ctvqa.core.overlay_state import OverlayState
+from napari_ctvqa.core.probing import Probing
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.segmenting import Segmenting
 
@@ -139,6 +140,9 @@ class Wishes:
     """End what does not stop by itself: its process or its connection."""
     show_picture = Signal(object)
     """Picture that a model saw: go to its slice and draw its frame; None takes the frame away."""
+    probe = Signal(str, object)
+    """Ask again with one thing changed: ``"question"`` or ``"filter"``, and names of probes."""
+    cancel_probes = Signal()
     validate = Signal()
     """Recompute the references of all that the filter shows; sets ``validation``."""
     cancel_validate = Signal()
@@ -209,6 +213,10 @@ class Session:
     """``saw``."""
     live_changed = Signal()
     """``live``: at most 30 times a second while words come."""
+    probing_changed = Signal()
+    """``probing``."""
+    wanted_changed = Signal()
+    """``wanted``."""
     validation_changed = Signal()
     """``validation``, ``absent_means_none``."""
     audited_changed = Signal()
@@ -270,6 +278,9 @@ class Session:
         """What a model was given for the current question (``runners.sight.SawReport``)."""
         self.live: LiveRun | None = None
         """The answer that is coming, or the last one that came in this window."""
+        self.probing = Probing()
+        self.wanted: Any = None
+        """What Run has chosen (``runners.choices.Wanted``); None where it cannot be run."""
         self.validation = Validation()
         self.absent_means_none = False
         """Off, absent masks are unknown; on, what follows says assumed."""
@@ -375,6 +386,8 @@ _ANNOUNCES = {
     "saw": "saw_changed",
     "results_folder": "progress_changed",
     "loaded": "progress_changed",
+    "probing": "probing_changed",
+    "wanted": "wanted_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",
     "audited": "audited_changed",

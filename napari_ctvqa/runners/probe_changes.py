@@ -39,7 +39,7 @@ _COMPUTED = ("computed now", "oracle masks", "rendered from the CT")
 """What may stand behind a kit for a probe that changes the case: what looks at the case itself."""
 BODIES = frozenset({"mirrored", "lesion_removed", "lesion_copied", "blank", "coarser", "finer"})
 MARKS = frozenset({"overlay", "box", "point", "label"})
-PLANE_PROBES = frozenset({"axial", "coronal", "sagittal"})
+PLANES = ("axial", "coronal", "sagittal")
 
 
 @dataclass
@@ -134,7 +134,8 @@ def changed_for(
             _check_tools(model, case)
         found = made.get(probe, question)
         mark = "" if agent else original.mark
-        change = Change(to_original=found.to_original, original_mark=mark)
+        settings = _same_slices(original.sent, found.to_original)
+        change = Change(settings, to_original=found.to_original, original_mark=mark)
         return Changed(question, found.case, change, found.note)
     if probe == "tools_predicted":
         return Changed(
@@ -144,6 +145,25 @@ def changed_for(
         raise CannotProbeError("No picture is sent to it for this question.")
     change, note = _view(probe, question, original, case, toy=model.preset.toy)
     return Changed(question, case, replace(change, original_mark=original.mark), note)
+
+
+def _same_slices(
+    sent: Mapping[str, Any], to_original: npt.NDArray[np.float64]
+) -> Mapping[str, Any]:
+    """Return settings that send the slices of the original from a changed case.
+
+    Otherwise a choice by masks, or by their number, could send others, and two things would have
+    changed. None where what was sent is not known, or where slices fall together.
+    """
+    slices = sent.get("slices")
+    if not slices or sent["plane"] not in PLANES:
+        return {}
+    axis = PLANES.index(sent["plane"])
+    step, first = to_original[axis, axis], to_original[axis, 3]
+    moved = [round((index - first) / step) for index in slices]
+    if step < 0:
+        moved = moved[::-1]  # the order in which they are sent is part of the question
+    return {"slices": moved} if len(set(moved)) == len(slices) and min(moved) >= 0 else {}
 
 
 def _check_tools(model: ModelAnswerer, case: Case) -> None:
@@ -181,7 +201,7 @@ def _view(
     if probe == "slices":
         slices = other_slices(sent["slices"], int(sent["count"]))
         return Change({"slices": slices}), f"slices {', '.join(map(str, slices))} (from 0)"
-    if probe in PLANE_PROBES:
+    if probe in PLANES:
         if sent["plane"] == probe:
             raise CannotProbeError(f"Its slices are {probe} already.")
         return Change({"plane": probe, "slices": None}), f"{probe} slices"

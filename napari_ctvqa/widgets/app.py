@@ -37,6 +37,7 @@ from napari_ctvqa.widgets.panels import (
     evidence,
     measure,
     model,
+    probes,
     question,
     questions,
     run,
@@ -116,7 +117,7 @@ class App(QObject):
             module.PANEL.title: module.PANEL(self.session)
             for module in (
                 *(questions, run, model, validate, audit),
-                *(question, evidence, structures, side_by_side, segment, measure),
+                *(question, evidence, structures, side_by_side, segment, measure, probes),
             )
         }
         self.banner = ProblemBanner(self.session)

@@ -30,6 +30,7 @@ from napari_ctvqa.widgets.auditor import Auditor
 from napari_ctvqa.widgets.chain_work import NO_CHAINS, ChainWork
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.jobs import Jobs
+from napari_ctvqa.widgets.prober import Prober
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import Runs
 from napari_ctvqa.widgets.saw import Saw
@@ -62,6 +63,7 @@ class Coordinator(QObject):
         self.saw = Saw(session, self.jobs, lambda: self.opened)
         self.validator = Validator(session, self.jobs, lambda: self.opened)
         self.auditor = Auditor(session, self.jobs, lambda: self.opened)
+        self.prober = Prober(session, self.jobs, lambda: self.opened, self.runs)
         self.segmenter = Segmenter(session, self.jobs)
         self.structures = Structures(session, self.jobs, self.focus)
         self._case_key = ""
@@ -90,6 +92,8 @@ class Coordinator(QObject):
             (wishes.force_stop, self.runs.force_stop),
             (wishes.unload, self.runs.unload),
             (wishes.replay, self.runs.replay),
+            (wishes.probe, self.prober.start),
+            (wishes.cancel_probes, self.prober.cancel),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.audit, self.auditor.start),
@@ -112,6 +116,7 @@ class Coordinator(QObject):
         self._connections.clear()
         self.structures.close()
         self.saw.close()
+        self.prober.cancel()
         self.runs.close()
         self.jobs.close()
         self._cases.close()
@@ -157,6 +162,7 @@ class Coordinator(QObject):
 
     def _open(self, request: OpenRequest) -> None:
         self.focus.forget()
+        self.prober.abandon()
         self.runs.abandon()
         self.chains.forget()
         self.auditor.forget()

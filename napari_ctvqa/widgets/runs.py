@@ -107,7 +107,15 @@ class Runs:
     @property
     def busy(self) -> bool:
         """Return whether something is being answered."""
-        return "live" in self.jobs or "batch" in self.jobs
+        return any(slot in self.jobs for slot in ("live", "batch", "probes"))
+
+    def answerer(self, wanted: Wanted, opened: Opened) -> Any:
+        """Return what is wanted, the one that is kept where it is the same. From any thread."""
+        return self._keeper.answerer(wanted, opened)
+
+    def may_send(self, host: str) -> bool:
+        """Ask whether pictures may go to a host that is not confirmed yet."""
+        return self._may_send_to(host)
 
     def _take(self, answerer: Any) -> None:
         """Make it the one that ``cancel`` stops."""

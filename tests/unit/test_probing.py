@@ -134,6 +134,24 @@ def test_other_slices(slices, count, others):
     assert other_slices(slices, count) == others
 
 
+@pytest.mark.parametrize("plane", ["axial", "sagittal"])
+def test_a_changed_case_is_shown_on_the_slices_of_the_original(opened, tmp_path, plane):
+    """Also where masks chose them, which are empty once the lesion is out."""
+    family = ChatImage()
+    settings = {"plane": plane, "sampling_of_slices": "structures", "max_slices": 3}
+    answerer, way = model(family=family, preset=family.presets["qwen3-vl"], settings=settings)
+    out = tmp_path / "p.json"
+    probed(opened, answerer, out, ["lesion_removed", "mirrored", "coarser"])
+    assert all(not answer.reason for answer in by_probe(out).values())
+    original, removed, mirrored, coarser = (
+        [p.index_zyx(0, 0)[0 if plane == "axial" else 2] for p in ask.pictures] for ask in way.asks
+    )
+    assert original == removed and len(original) == 3
+    assert mirrored == (original if plane == "axial" else original[::-1])
+    assert np.abs(np.subtract(coarser, original)).max() <= 0.75
+    assert original == sorted(original)
+
+
 def test_all_slices_leave_no_others():
     with pytest.raises(CtvqaError, match="not as many other slices"):
         other_slices([0, 1, 2, 3], 4)

@@ -193,6 +193,9 @@ class RunPanel(QWidget):
         blocked = _why_not(session, self.scope) or self._model.problem()
         self._scope.show_text(blocked or _what_will_happen(session, self.scope))
         self._start.setEnabled(idle and not blocked)
+        wanted = None if self._model.problem() else self._model.wanted
+        if wanted != session.wanted:
+            session.update(wanted=wanted)
 
     def _show_progress(self) -> None:
         progress = self._session.progress
