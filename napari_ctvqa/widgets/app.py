@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Volume
 
 PLANES = ("axial", "coronal", "sagittal")
-LEFT = ("Questions", "Run", "Model", "Validate", "Audit")
+LEFT = ("Questions", "Run", "Model", "Validate", "Audit", "Probes")
 RESEARCH_ONLY = "Research use only – not for diagnosis"
 
 _apps: dict[int, App] = {}
@@ -116,8 +116,8 @@ class App(QObject):
         self.panels: dict[str, QWidget] = {
             module.PANEL.title: module.PANEL(self.session)
             for module in (
-                *(questions, run, model, validate, audit),
-                *(question, evidence, structures, side_by_side, segment, measure, probes),
+                *(questions, run, model, validate, audit, probes),
+                *(question, evidence, structures, side_by_side, segment, measure),
             )
         }
         self.banner = ProblemBanner(self.session)
@@ -240,6 +240,7 @@ class App(QObject):
             self.window.tabifyDockWidget(docks["Run"], docks["Model"])
             self.window.tabifyDockWidget(docks["Model"], docks["Validate"])
             self.window.tabifyDockWidget(docks["Validate"], docks["Audit"])
+            self.window.tabifyDockWidget(docks["Audit"], docks["Probes"])
         docks["Questions"].raise_()
         if docks["Side by side"] not in self.window.tabifiedDockWidgets(docks["Evidence"]):
             upper, lower = docks["Question"], docks["Evidence"]

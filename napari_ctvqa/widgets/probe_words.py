@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.probe_results import ProbeAnswer
     from napari_ctvqa.core.probing import Probing
 
-COLUMNS = ("Probe", "As it is", "With it", "Must be", "So")
+COLUMNS = ("Probe", "Answer", "So")
+NOT_MADE = "–"
 _GLYPHS = {
     Verdict.AS_MUST: "✓",
     Verdict.UNCHANGED: "=",
@@ -26,43 +27,47 @@ _GLYPHS = {
 
 
 def cells_of(answer: ProbeAnswer) -> tuple[str, ...]:
-    """Return one row: the probe, both answers, what it must be now, and what it did."""
+    """Return one row: the probe, the answer without and with it, what that is."""
     title = table().probes[answer.probe].title
     if answer.verdict is Verdict.NOT_MADE:
-        return title, answer.original or "–", "–", "–", f"– not made: {answer.reason}"
-    so = f"{_GLYPHS[answer.verdict]} {verdict_words(answer)}"
-    return title, answer.original or "–", answer.said or "–", must_be(answer), so
+        return title, NOT_MADE, f"not made: {answer.reason}"
+    before, after = answer.original or "?", answer.said or "?"
+    said = before if before == after else f"{before} → {after}"
+    return title, said, f"{_GLYPHS[answer.verdict]} {verdict_words(answer)}"
 
 
 def verdict_words(answer: ProbeAnswer) -> str:
-    """Return what an answer did, with the reason of a failure."""
-    if answer.verdict is Verdict.FAILED:
+    """Return what an answer did, with what it must be where it is not, or why it failed."""
+    verdict, effect = answer.verdict, answer.effect
+    if verdict is Verdict.FAILED:
         return f"failed: {answer.reason}"
-    if answer.effect is Effect.SAME and answer.verdict is Verdict.AS_MUST:
-        return "stays, as it must"
-    if answer.effect is Effect.VOID and answer.verdict is Verdict.UNCHANGED:
+    if verdict is Verdict.AS_MUST:
+        return "stays, as it must" if effect is Effect.SAME else "changed, as it must"
+    if verdict is Verdict.NO_BASE:
+        return "nothing in it could turn"
+    must = must_be(answer)
+    if effect is Effect.VOID and verdict is Verdict.UNCHANGED:
         return "kept, though none is right: a guess"
-    return answer.verdict.value
+    return f"{verdict.value}; {must}"
 
 
 def must_be(answer: ProbeAnswer) -> str:
-    """Return what the answer must be now."""
+    """Return what the answer must be now, as the end of a sentence."""
     match answer.effect:
         case Effect.SAME:
-            return "the same"
+            return "it must stay"
         case Effect.FLIPS:
-            turned = swapped_sides(answer.original)
-            return turned if turned != answer.original else "the other side"
+            return f"it must be {swapped_sides(answer.original)}"
         case Effect.NO:
-            return "no"
+            return "it must be no"
         case Effect.ZERO:
-            return "0"
+            return "it must be 0"
         case Effect.MORE:
-            return f"more than {answer.original}" if answer.original else "more"
+            return f"it must be more than {answer.original}"
         case Effect.VOID:
             return "none is right"
         case _:
-            return "unknown"
+            return "what it must be is unknown"
 
 
 def verdict_role(verdict: Verdict) -> str:

@@ -273,5 +273,5 @@ def test_a_window_arranged_before_it_is_shown_keeps_no_stray_tab_bar(qapp):
     made.close()
     viewer.close()
     read = ["Evidence", "Structures", "Side by side", "Segment", "Measure"]
-    assert shown[1:] == [["Questions", "Run", "Model", "Validate", "Audit"]]
+    assert shown[1:] == [["Questions", "Run", "Model", "Validate", "Audit", "Probes"]]
     assert shown[0] in (read, ["Question", *read])  # a narrow window has them in one place

@@ -74,7 +74,7 @@ def test_no_tab_bar_of_an_earlier_layout_is_left_over_the_panels(qapp):
         assert wait_until(lambda: not empty.isVisible(), 10)
         bars = [bar for bar in app.window.findChildren(QTabBar) if bar.isVisible()]
         assert [[bar.tabText(i) for i in range(bar.count())] for bar in bars] == [
-            ["Questions", "Run", "Model", "Validate", "Audit"],
+            ["Questions", "Run", "Model", "Validate", "Audit", "Probes"],
             ["Evidence", "Structures", "Side by side", "Segment", "Measure"],
         ]
     finally:
