@@ -85,6 +85,11 @@ class CrossTable:
             for key in keys
         )
 
+    def credited(self, kind: Unread) -> Ids:
+        """Return the unread answers of a kind that the official scorer counts as right."""
+        right = set(self.ids(Outcome.RIGHT))
+        return tuple(key for key in self.unread.get(kind, ()) if key in right)
+
 
 @dataclass(frozen=True)
 class Audit:

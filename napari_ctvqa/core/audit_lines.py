@@ -47,7 +47,9 @@ def text_lines(made: Audit, titles: tuple[str, str], note: str = "") -> Iterator
         yield ""
         yield f"Unread by “{titles[1]}”:"
         for kind, ids in total.unread.items():
-            yield f"{len(ids):>8,}  {kind.value:<13} {unread_words(kind)}"
+            credited = len(total.credited(kind))
+            right = f"; “{titles[0]}” counts {credited:,} as right" if credited else ""
+            yield f"{len(ids):>8,}  {kind.value:<13} {unread_words(kind)}{right}"
     yield ""
     yield INTERVAL_NOTE
 

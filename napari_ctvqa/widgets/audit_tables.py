@@ -163,21 +163,25 @@ class CrossView(PlainTable):
 class UnreadTable(PlainTable):
     """Why answers are unread, with how many; ``kind`` tells which was chosen."""
 
-    kind = Signal(object)
+    kind = Signal(object, bool)
+    """Unread; whether only those that the official scorer counts as right are meant."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__("Why answers are unread", theme, rows_at_once=True)
         self.verticalHeader().hide()
         self._kinds: list[Unread] = []
-        self.chosen.connect(lambda row, column: self.kind.emit(self._kinds[row]))
+        self.chosen.connect(lambda row, column: self.kind.emit(self._kinds[row], column == 1))
 
     def show_table(self, table: CrossTable) -> None:
         """Show one group's unread answers."""
         self._kinds = list(table.unread)
-        self.begin(("unread as", "n"), len(self._kinds))
+        self.begin(("why unread as read", "right officially", "n"), len(self._kinds))
         for row, kind in enumerate(self._kinds):
             self.put(row, 0, unread_words(kind), tip=unread_words(kind))
-            self.put(row, 1, f"{len(table.unread[kind]):,}")
+            credited = len(table.credited(kind))
+            colour = self.theme.unread if credited else self.theme.muted
+            self.put(row, 1, f"{credited:,}", colour=colour)
+            self.put(row, 2, f"{len(table.unread[kind]):,}")
         self.fit_height()
 
 

@@ -146,11 +146,14 @@ def test_unread_answers_are_listed_by_why_and_lead_to_their_questions(show):
     heard = listener(session.wishes.filter)
     table = show(session).findChild(UnreadTable)
     assert cells(table) == [
-        ["no text, or none but thoughts", "1"],
-        ["names several options or numbers, or yes and no", "1"],
+        ["no text, or none but thoughts", "0", "1"],
+        ["names several, or yes and no", "0", "1"],
     ]
     click(table, 1, 0)
-    assert heard == [f'model:"{NAME}" unread:several']
+    click(table, 0, 1)
+    assert heard == [
+        f'model:"{NAME}" unread:several', f'model:"{NAME}" official:right unread:empty',
+    ]  # fmt: skip
 
 
 def test_hidden_references_hide_the_outcomes(show):

@@ -117,6 +117,11 @@ def test_unread_answers_are_sorted_by_why(made):
         Unread.SEVERAL: ("a5",),
         Unread.NOTHING: ("v2",),
     }
+    credited = {kind: made.total.credited(kind) for kind in made.total.unread}
+    assert credited == {
+        Unread.FAILED: ("a4",), Unread.REFUSED: ("a3",), Unread.SEVERAL: ("a5",),
+        Unread.NOTHING: (),
+    }  # fmt: skip
 
 
 def test_the_sentences_say_what_makes_the_difference(made):

@@ -64,7 +64,7 @@ def test_text_names_both_totals_and_what_sets_them_apart(files, capsys):
     assert "3 answers to 4 questions; 1 has none" in out
     assert "Official scorer       33.3\N{NO-BREAK SPACE}% (6.1–79.2), 1 of 3 right" in out
     assert "Right by “As a person reads it” alone: 1 (by “Official scorer” wrong 1)." in out
-    assert "1  refused       says that it cannot answer" in out
+    assert "1  refused       says that it cannot answer\n" in out
 
 
 def test_the_filters_in_the_csv_find_the_questions_of_their_cells(files, capsys):

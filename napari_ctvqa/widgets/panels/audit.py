@@ -27,6 +27,7 @@ from napari_ctvqa.core.audit_text import (
 from napari_ctvqa.core.calibration import SOURCE_WORDS, calibration_words
 from napari_ctvqa.core.leaderboard_lines import board_lines
 from napari_ctvqa.core.leaderboards import OTHER_CONDITIONS, own_words
+from napari_ctvqa.core.records import Outcome
 from napari_ctvqa.widgets.audit_tables import BoardTable, CrossView, GroupTable, UnreadTable
 from napari_ctvqa.widgets.calibration_view import CalibrationView
 from napari_ctvqa.widgets.listening import Listening
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.audit import CrossTable
     from napari_ctvqa.core.audited import Audited
-    from napari_ctvqa.core.records import Outcome
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.core.unread import Unread
 
@@ -314,10 +314,11 @@ class AuditPanel(QWidget):
         if found is not None and table is not None:
             self._filter(where_text(found.audit, table, official=official, ours=ours))
 
-    def _filter_unread(self, kind: Unread) -> None:
+    def _filter_unread(self, kind: Unread, credited: bool) -> None:
         found, table = self._shown, self._table()
         if found is not None and table is not None:
-            self._filter(where_text(found.audit, table, unread=kind))
+            official = Outcome.RIGHT if credited else None
+            self._filter(where_text(found.audit, table, official=official, unread=kind))
 
     def _filter(self, where: str) -> None:
         if where:
