@@ -399,7 +399,8 @@ def _samples_line(confidence: Confidence) -> str:
     count, temperature = len(confidence.samples), confidence.temperature
     if not count:
         return f"No confidence from samples: {confidence.problem}"
-    drawn = f"{count} samples" if temperature is None else f"{count} samples at {temperature:g}"
+    drawn = f"{count} samples"
+    drawn += "" if temperature is None else f" at temperature {temperature:g}"
     parts = []
     if confidence.value is not None:
         same = round(confidence.value * count)

@@ -142,15 +142,23 @@ class Neighbours:
 
     def of(self, token: int, k: int) -> tuple[Any, Any]:
         """Return the K nearest content tokens and their weights, the token itself first."""
-        if (token, k) not in self._known:
-            self._known[token, k] = self._found(token, k)
+        self.learn([token], k)
         return self._known[token, k]
 
-    def _found(self, token: int, k: int) -> tuple[Any, Any]:
+    def learn(self, tokens: Sequence[int], k: int) -> None:
+        """Look up several content tokens at once: the embeddings are gone through one time."""
+        new = [token for token in tokens if (token, k) not in self._known]
+        if not new:
+            return
+        mine = self._embeddings[new].float()
+        mine = mine / mine.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        cosines = self._torch.cat([rows @ mine.T for rows in self._rows()])
+        cosines = cosines / self._lengths[:, None]
+        for column, token in enumerate(new):
+            self._known[token, k] = self._nearest(token, cosines[:, column], k)
+
+    def _nearest(self, token: int, cosines: Any, k: int) -> tuple[Any, Any]:
         torch = self._torch
-        mine = self._embeddings[token].float()
-        mine = mine / mine.norm().clamp_min(1e-12)
-        cosines = torch.cat([rows @ mine for rows in self._rows()]) / self._lengths
         cosines = torch.where(self._ids == token, torch.full_like(cosines, -2.0), cosines)
         nearest = torch.topk(cosines, min(k, len(self._ids)) - 1)
         own = torch.tensor([token], dtype=torch.long, device=self._ids.device)
@@ -197,6 +205,7 @@ class SemanticSampling:
         self.steps += 1
         chosen = probabilities[candidates]
         if all(token in self._neighbours.content for token in candidates.tolist()):
+            self._neighbours.learn(candidates.tolist(), self._wanted.k)
             chosen = torch.stack([self._score(int(c), probabilities) for c in candidates])
             self.scored += 1
             self.changed += int(chosen.argmax()) != 0

@@ -21,7 +21,7 @@ CONFIDENCE_WORDS = {
     LOGITS: "option probabilities",
     SAMPLES: "samples that agree",
 }
-DECODING_WORDS = {_NOT: "as usual", NAME: "by meaning (MIS-SemSam)"}
+DECODING_WORDS = {_NOT: "as usual", NAME: "MIS-SemSam"}
 CONFIDENCE_TIP = (
     "Option probabilities come with an answer to a multiple-choice question, where the model or "
     f"its server tells them. Samples ask the question again, each at temperature "

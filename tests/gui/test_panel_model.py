@@ -391,7 +391,7 @@ def test_how_sure_it_was_is_told_when_the_answer_is_there(show):
                              "samples": ["B", "A"]}}  # fmt: skip
     answered = Prediction(session.question.id, live.model, "B", record=record)
     session.update(runs={live.model: Run(live.model, {session.question.id: answered})})
-    line = "Confidence: B 0.50: 1 of 2 samples at 0.7 agree; B 1, A 1"
+    line = "Confidence: B 0.50: 1 of 2 samples at temperature 0.7 agree; B 1, A 1"
     assert line not in shown_texts(panel), "it still runs"
     session.update(live=replace(live, ended_s=3.0))
     assert line in shown_texts(panel)

@@ -103,7 +103,7 @@ def test_samples_agree_by_content_not_by_wording():
     assert made.value == pytest.approx(5 / 8)
     assert made.counts == {"A": 5, "B": 2, "": 1}
     assert confidence_line(made) == (
-        "Confidence: A 0.62: 5 of 8 samples at 0.7 agree; A 5, B 2, unread 1"
+        "Confidence: A 0.62: 5 of 8 samples at temperature 0.7 agree; A 5, B 2, unread 1"
     )
 
 
