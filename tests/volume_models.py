@@ -106,3 +106,268 @@ def save_m3d(folder: Path, block: tuple[int, int, int] = (8, 32, 32)) -> Path:
     said["architectures"] = ["StandIn"]
     path.write_text(json.dumps(said), encoding="utf-8")
     return folder
+
+
+# --------------------------------------------------------------------------------- repositories
+
+LANGUAGE = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def language(words):
+    torch.manual_seed(4)
+    config = LlamaConfig(vocab_size=words, hidden_size=32, intermediate_size=64,
+                         num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                         max_position_embeddings=2048, bos_token_id=1, eos_token_id=2,
+                         pad_token_id=0, tie_word_embeddings=False)
+    model = LlamaForCausalLM(config)
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+    return model.eval()
+"""
+
+RADFM_CODE = """
+import torch
+from torch import nn
+from Model.RadFM.language import language
+
+
+class MultiLLaMAForCausalLM(nn.Module):
+    def __init__(self, lang_model_path):
+        super().__init__()
+        self.lang_model = language(400)  # as the real one: none of the image tokens is said
+        self.blocks = nn.Conv3d(3, 32, (128, 64, 4), (128, 64, 4))
+
+    def generate(self, lang_x, vision_x):
+        assert vision_x.shape[:5] == (1, 1, 3, 512, 512) and vision_x.shape[5] % 4 == 0
+        features = self.blocks(vision_x[0]).flatten(2).mean(2)[:, None]
+        words = self.lang_model.get_input_embeddings()(lang_x.clamp(max=399))
+        words = torch.cat((words[:, :1], features, words[:, 2:]), 1)
+        return self.lang_model.generate(inputs_embeds=words, max_new_tokens=9, top_k=50)
+"""
+
+MERLIN_CODE = """
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers import AutoTokenizer
+
+from merlin.language import language
+
+
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokenizer = AutoTokenizer.from_pretrained(Path(__file__).parent / "words")
+        self.text_decoder = language(len(self.tokenizer))
+
+
+class Report(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.decode_text = Text()
+        self.adapter = nn.Conv3d(3, 32, (80, 112, 112), (80, 112, 112))
+
+    def generate(self, image, text_labels, **kwargs):
+        assert image.shape == (1, 1, 224, 224, 160)
+        image = torch.cat([image.permute(0, 1, 4, 2, 3)] * 3, 1)
+        features = self.adapter(image).flatten(2).transpose(1, 2)
+        tokenizer, decoder = self.decode_text.tokenizer, self.decode_text.text_decoder
+        ids = tokenizer(text_labels, return_tensors="pt")["input_ids"]
+        words = torch.cat((features, decoder.get_input_embeddings()(ids)), 1)
+        out = decoder.generate(inputs_embeds=words, **kwargs)
+        return tokenizer.batch_decode(out, skip_special_tokens=True)
+
+
+class Merlin(nn.Module):
+    def __init__(self, RadiologyReport=False):
+        super().__init__()
+        assert RadiologyReport
+        self.model = Report()
+        path = next((Path(__file__).parent / "models" / "checkpoints").glob("*.pt"))
+        self.model.load_state_dict(torch.load(path, weights_only=True))
+
+    def generate(self, *args, **kwargs):
+        return self.model.generate(*args, **kwargs)
+"""
+
+LLAVA = {
+    "constants.py": "IMAGE_TOKEN_INDEX = -200\n",
+    "mm_utils.py": """
+import numpy as np
+import torch
+
+
+def get_model_name_from_path(path):
+    return path.rstrip("/").split("/")[-1]
+
+
+def process_images(images, processor, config):
+    arrays = [np.asarray(image.resize((32, 32))) / 255 for image in images]
+    return torch.tensor(np.stack(arrays)).permute(0, 3, 1, 2)
+
+
+def tokenizer_image_token(prompt, tokenizer, index, return_tensors=None):
+    ids = []
+    for number, part in enumerate(prompt.split("<image>")):
+        ids += ([index] if number else []) + tokenizer(part)["input_ids"]
+    return torch.tensor(ids)
+""",
+    "conversation.py": """
+import copy
+
+
+class Conversation:
+    def __init__(self, roles, style):
+        self.roles, self.sep_style, self.system, self.messages = roles, style, "Be brief.", []
+
+    def copy(self):
+        return copy.deepcopy(self)
+
+    def append_message(self, role, text):
+        self.messages.append((role, text))
+
+    def get_prompt(self):
+        told = " ".join(f"{role}: {text}" if text else f"{role}:" for role, text in self.messages)
+        return f"{self.system} {told}"
+
+
+conv_templates = {
+    "mistral_instruct": Conversation(("USER", "ASSISTANT"), "SeparatorStyle.LLAMA_2"),
+    "llama3": Conversation(("user", "assistant"), "SeparatorStyle.MPT"),
+    "llama_3": Conversation(("user", "assistant"), "SeparatorStyle.LLAMA_3"),
+}
+""",
+    "model/builder.py": """
+import torch
+from torch import nn
+from transformers import AutoTokenizer
+
+from llava.language import language
+
+
+class Model(nn.Module):
+    def __init__(self, words, kind):
+        super().__init__()
+        self.lang, self.kind = language(words), kind
+        torch.manual_seed(9)
+        self.projector = nn.Linear(512 if kind == "ct" else 3, 32)
+        self.config, self.generation_config = self.lang.config, self.lang.generation_config
+
+    def features(self, images):
+        if self.kind == "ct":
+            assert images.shape == (1, 24, 24, 24, 512)
+            return [self.projector(images.flatten(1, 3).mean(1))]
+        images = images[0] if isinstance(images, list) else images
+        return list(self.projector(images.flatten(2).mean(2))[:, None])
+
+    def generate(self, inputs, images=None, image_sizes=None, **kwargs):
+        table, features, row, count = self.lang.get_input_embeddings(), self.features(images), [], 0
+        for token in inputs[0].tolist():
+            if token == -200:
+                row.append(features[count])
+                count += 1
+            else:
+                row.append(table(torch.tensor([token])))
+        assert count == len(features), (count, len(features))
+        return self.lang.generate(inputs_embeds=torch.cat(row)[None], **kwargs)
+
+
+def load_pretrained_model(model_path, model_base, model_name, device="cuda"):
+    assert device == "cpu" and "llava" in model_name
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    kind = "ct" if "lora" in model_name else "pictures"
+    assert (kind == "ct") == bool(model_base)
+    return tokenizer, Model(len(tokenizer), kind), None, 2048
+""",
+}
+
+CTVIT = """
+from torch import nn
+
+
+class CTViT(nn.Module):
+    def __init__(self, *, dim, codebook_size, image_size, patch_size, temporal_patch_size,
+                 spatial_depth, temporal_depth, dim_head, heads):
+        super().__init__()
+        block = (temporal_patch_size, patch_size, patch_size)
+        self.blocks = nn.Conv3d(1, dim, block, block)
+
+    def forward(self, volume, return_encoded_tokens=False):
+        assert return_encoded_tokens and volume.shape == (1, 1, 240, 480, 480)
+        return self.blocks(volume).permute(0, 2, 3, 4, 1)
+"""
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _module(code: str, name: str):
+    scope: dict = {"__name__": name}
+    exec(compile(code, name, "exec"), scope)
+    return scope
+
+
+def save_radfm(folder: Path) -> tuple[Path, Path]:
+    """Save (model folder, repository) with RadFM's interface."""
+    tokenizer = tokenizer_of(("<unk>", "<s>", "<end>"), {})
+    tokenizer.save_pretrained(folder / "weights" / "Language_files")
+    _write(folder / "weights" / "Language_files", {"config.json": "{}"})
+    repository = folder / "clone"
+    _write(repository / "Quick_demo" / "Model" / "RadFM", {
+        "__init__.py": "", "language.py": LANGUAGE, "multimodality_model.py": RADFM_CODE,
+    })  # fmt: skip
+    language = _module(LANGUAGE, "language")["language"]
+    code = RADFM_CODE.replace("from Model.RadFM.language import language\n", "")
+    scope = {"__name__": "radfm", "language": language}
+    exec(compile(code, "radfm", "exec"), scope)
+    model = _randomised(scope["MultiLLaMAForCausalLM"](""))
+    torch.save(model.state_dict(), folder / "weights" / "pytorch_model.bin")
+    return folder / "weights", repository
+
+
+def save_merlin(folder: Path) -> Path:
+    """Save a folder that holds the package ``merlin`` and its checkpoint."""
+    tokenizer_of(("<pad>", "<s>", "<end>"), {}).save_pretrained(folder / "merlin" / "words")
+    _write(folder / "merlin", {"__init__.py": MERLIN_CODE, "language.py": LANGUAGE})
+    language = _module(LANGUAGE, "language")["language"]
+    code = MERLIN_CODE.replace("from merlin.language import language\n", "")
+    path = folder / "merlin" / "__init__.py"
+    scope = {"__name__": "merlin", "language": language, "__file__": str(path)}
+    exec(compile(code, "merlin", "exec"), scope)
+    model = _randomised(scope["Report"]())
+    (folder / "merlin" / "models" / "checkpoints").mkdir(parents=True)
+    torch.save(model.state_dict(), folder / "merlin" / "models" / "checkpoints" / "report.pt")
+    return folder
+
+
+def save_llava(folder: Path, name: str) -> tuple[Path, Path]:
+    """Save (model folder, repository) with the interface of LLaVA's forks."""
+    tokenizer_of(("<pad>", "<s>", "<end>"), {}).save_pretrained(folder / name)
+    _write(folder / name, {"config.json": "{}", "model.safetensors": ""})
+    _write(folder / "clone", {
+        "llava/__init__.py": "", "llava/model/__init__.py": "", "llava/language.py": LANGUAGE,
+        **{f"llava/{file}": text for file, text in LLAVA.items()},
+    })  # fmt: skip
+    return folder / name, folder / "clone"
+
+
+def save_ct_chat(folder: Path) -> tuple[Path, Path, Path]:
+    """Save (model folder, repository, base model) with CT-CHAT's interface."""
+    model, repository = save_llava(folder, "llava-lora-ct")
+    _write(repository, {"transformer_maskgit/__init__.py": CTVIT})
+    _write(folder / "base", {"config.json": "{}"})
+    encoder = _randomised(_module(CTVIT, "ctvit")["CTViT"](
+        dim=512, codebook_size=8192, image_size=480, patch_size=20, temporal_patch_size=10,
+        spatial_depth=4, temporal_depth=4, dim_head=32, heads=8,
+    ))  # fmt: skip
+    state = {f"visual_transformer.{key}": value for key, value in encoder.state_dict().items()}
+    torch.save(state, model / "clip_visual_encoder.pth")
+    return model, repository, folder / "base"

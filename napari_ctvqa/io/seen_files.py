@@ -37,6 +37,7 @@ from napari_ctvqa.core.events import (
     Usage,
     Warned,
 )
+from napari_ctvqa.core.model_volumes import ModelVolume
 from napari_ctvqa.core.records import ToolCall, ToolResult
 from napari_ctvqa.io.json_files import is_file, read_json, read_json_lines
 from napari_ctvqa.io.pictures import read_png
@@ -55,6 +56,8 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "str": str, "bool": bool, "int | None": (int, NoneType), "float | None": (int, float, NoneType),
 }  # fmt: skip
 _MAX_ASK_BYTES = 256 * 1024**2
+_MAX_SIDE = 100_000
+_FLAT = 1e-12
 _MAX_PICTURE_BYTES = 200_000_000
 PICTURE_NAME = re.compile(r"[0-9a-f]{32}\.png\Z")
 
@@ -172,6 +175,7 @@ class _AskReader:
                 dict(row["processor"]),
                 int(row["expected_tokens"]),
                 tuple(row.get("closed_tools", ())),
+                volume=_volume(row["volume"]) if row.get("volume") is not None else None,
             )
             notes = tuple(str(note) for note in row["notes"])
             sent.append(Sent(Prepared(ask, notes, dict(row["recipe"])), int(row["step"])))
@@ -220,6 +224,45 @@ class _AskReader:
                                  hint="It was changed: run the question again.")  # fmt: skip
         self._read[name] = pixels
         return pixels
+
+
+def _volume(data: Mapping[str, Any]) -> ModelVolume:
+    """Return where a volume lay; raises what ``_AskReader`` catches for one that lay nowhere."""
+    matrix = np.array(data["index_from_voxel"], np.float64)
+    a, b, c = (int(size) for size in data["shape"])
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all() or not min(a, b, c) > 0:
+        raise ValueError("index_from_voxel")
+    if max(a, b, c) > _MAX_SIDE or abs(np.linalg.det(matrix[:3, :3])) < _FLAT:
+        raise ValueError("shape of a volume")
+    first, second, third = (_range(part) for part in data["inner"])
+    crop = data["crop_voxels"]
+    window = data["window_hu"]
+    low, high = (float(value) for value in data["low_high"])
+    slice_axis = int(data["slice_axis"])
+    if slice_axis not in range(3) or not low < high:
+        raise ValueError("slice_axis or low_high of a volume")
+    return ModelVolume(
+        None,
+        (a, b, c),
+        str(data["axes"])[:3],
+        matrix,
+        (first, second, third),
+        float(data["fill"]),
+        str(data["scaling"]),
+        None if window is None else (float(window[0]), float(window[1])),
+        (low, high),
+        tuple(int(size) for size in data["lead"]),
+        slice_axis,
+        None if crop is None else (_range(crop[0]), _range(crop[1]), _range(crop[2])),
+        str(data["recipe"]),
+    )
+
+
+def _range(part: Sequence[Any]) -> tuple[int, int]:
+    low, high = (int(end) for end in part)
+    if not 0 <= low <= high <= _MAX_SIDE:
+        raise ValueError(f"a range of {low} to {high}")
+    return low, high
 
 
 def _call(data: Mapping[str, Any]) -> ToolCall:

@@ -44,6 +44,7 @@ from napari_ctvqa.io.seen_files import (
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Message, Picture
+    from napari_ctvqa.core.model_volumes import ModelVolume
 
 logger = logging.getLogger(__name__)
 
@@ -278,6 +279,7 @@ def _requests(sent: Sequence[Sent], names: Mapping[int, str]) -> list[dict[str, 
                 "same_messages": same,
                 "messages": [_message_data(message, names) for message in ask.messages[same:]],
                 **{key: plain(getattr(ask, key)) for key in _ASK_KEYS},
+                **({} if ask.volume is None else {"volume": _volume_data(ask.volume)}),
                 "notes": list(one.prepared.notes),
                 "recipe": plain(one.prepared.recipe),
             }
@@ -286,6 +288,17 @@ def _requests(sent: Sequence[Sent], names: Mapping[int, str]) -> list[dict[str, 
 
 
 _ASK_KEYS = ("tools", "sampling", "template", "processor", "expected_tokens", "closed_tools")
+
+
+_VOLUME_KEYS = (
+    "shape", "axes", "index_from_voxel", "inner", "fill", "scaling", "window_hu", "low_high",
+    "lead", "slice_axis", "crop_voxels", "recipe",
+)  # fmt: skip
+
+
+def _volume_data(volume: ModelVolume) -> dict[str, Any]:
+    """Return a volume's place; its numbers are made again from the CT by the recipe."""
+    return {key: plain(getattr(volume, key)) for key in _VOLUME_KEYS}
 
 
 def _message_data(message: Message, names: Mapping[int, str]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
 TOY = "toy"
 _TOY_FOLDER = "demo_model"
 _LOCAL_LIBRARIES = ("torch", "transformers")
-_TOLD = ("loader", "recipes", "prompts", "tensor", "source", "assumed")
+_TOLD = ("loader", "recipes", "prompts", "tensor", "source", "assumed", "repository", "base")
 _MODEL_FILES = (".json", ".jinja", ".safetensors", ".bin", ".model", ".txt")
 
 

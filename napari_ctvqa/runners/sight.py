@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from napari_ctvqa.core.asking import Preset
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.core.model_volumes import slice_pictures
 from napari_ctvqa.core.picture_tokens import resized_px
 from napari_ctvqa.core.saw import seen_of_chain
+from napari_ctvqa.core.volume_sight import seen_of_case
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.seen_files import has_seen, read_seen
 from napari_ctvqa.runners.recorded import recorded_answers
@@ -18,12 +22,14 @@ from napari_ctvqa.runners.recorded import recorded_answers
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from napari_ctvqa.core.asking import Prepared
+    from napari_ctvqa.core.asking import Picture, Prepared
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.live import LiveRun
+    from napari_ctvqa.core.model_volumes import ModelVolume
     from napari_ctvqa.core.records import Question, Run
     from napari_ctvqa.core.saw import Seen
+    from napari_ctvqa.core.volume_sight import SeenInVolume
     from napari_ctvqa.runners.opening import Opened
 
 logger = logging.getLogger(__name__)
@@ -42,7 +48,11 @@ class SawReport:
     model: str = ""
     words: str = ""
     sent: tuple[Prepared, ...] = ()
-    sights: tuple[Seen, ...] = ()
+    sights: tuple[Seen | SeenInVolume, ...] = ()
+    slices: tuple[Picture, ...] = ()
+    """Of the volume that went in with the last request, as pictures with their place."""
+    volume: ModelVolume | None = None
+    """That volume with its numbers; made again from the CT where the answer was kept."""
     recording: str = ""
     problem: str = ""
 
@@ -63,7 +73,18 @@ def saw_reports(
         model, words, sent, problem = live.model, live.text, live.sent, ""
     else:
         model, words, sent, problem = _kept(question, runs)
-    yield SawReport(question.id, model, words, sent, _sights(sent, case, chain), recording, problem)
+    volume, unlike = _volume(sent, case)
+    yield SawReport(
+        question.id,
+        model,
+        words,
+        sent,
+        _sights(sent, case, chain),
+        () if volume is None else slice_pictures(volume),
+        volume,
+        recording,
+        problem or unlike,
+    )
 
 
 def _kept(
@@ -84,8 +105,11 @@ def _kept(
 
 def _sights(
     sent: Sequence[Prepared], case: Case | None, chain: EvidenceChain | None
-) -> tuple[Seen, ...]:
-    """Return how much of each of the chain's masks was in the pictures of all requests."""
+) -> tuple[Seen | SeenInVolume, ...]:
+    """Return how much of each of the chain's masks was in all pictures, or in the volume."""
+    volume = sent[-1].ask.volume if sent else None
+    if volume is not None and case is not None and is_of_case(sent[-1], case):
+        return seen_of_case(chain, case.masks, volume, case.volume.display_grid)
     pictures = list({id(p): p for one in sent for p in one.ask.pictures}.values())
     if chain is None or case is None or not pictures or not is_of_case(sent[-1], case):
         return ()
@@ -98,6 +122,30 @@ def _sights(
         case.volume.display_grid,
         lambda picture: resized_px(rule, *picture.pixels.shape[:2]),
     )
+
+
+def _volume(sent: Sequence[Prepared], case: Case | None) -> tuple[ModelVolume | None, str]:
+    """Return the last request's volume with its numbers, and why there are none.
+
+    Of a kept answer they are made again from the CT, and only where they lie as they did.
+    """
+    if not sent or sent[-1].ask.volume is None:
+        return None, ""
+    last, kept = sent[-1], sent[-1].ask.volume
+    if kept.values is not None or case is None or not is_of_case(last, case):
+        return (None if kept.values is None else kept), ""
+    family = families().get(str(last.recipe.get("family", "")))
+    make = getattr(family, "make", None)
+    if make is None:
+        return None, "The volume that it was given cannot be made again: its family is not here."
+    try:
+        made: ModelVolume = make(case, kept.recipe)
+    except (CtvqaError, KeyError) as error:
+        return None, f"The volume that it was given cannot be made again: {error}"
+    same = made.shape == kept.shape and np.allclose(made.index_from_voxel, kept.index_from_voxel)
+    if not same:
+        return None, "The volume that it was given cannot be made again: this CT gives another one."
+    return made, ""
 
 
 def preset_of(prepared: Prepared) -> Preset | None:

@@ -208,8 +208,14 @@ class Engine(_PICTURES.Engine):  # type: ignore[misc]
         return done
 
     def stopper(self, talk: Any, stream: Any) -> Any:
-        """Return what ``generate`` asks after each token."""
-        return self._stopper(talk, stream)
+        """Return what ``generate`` asks after each token; not every model says its ``device``."""
+        torch, cancelled = self._torch, talk.cancelled.is_set
+
+        def criterion(tokens: Any, *_: Any, **__: Any) -> Any:
+            over = bool(stream.stopped or cancelled())
+            return torch.full((tokens.shape[0],), over, dtype=torch.bool, device=tokens.device)
+
+        return criterion
 
     def free(self) -> None:
         """Give back what a failed question left behind; the model stays."""

@@ -53,6 +53,9 @@ class ModelForm(QWidget):
         self._served = _line("Model's name on the server", "the only one there")
         self._folder = _line("Model folder", "a folder with config.json")
         self._browse = QPushButton("Browse …")
+        self._repository = _line("Folder of the model's own code", "a clone of its repository")
+        self._base = _line("Folder of the model it was trained upon", "a folder with config.json")
+        self._recipe = _box("Recipe of the preprocessing")
         self._python = _line("Python with torch", "this one")
         self._slices = QSpinBox()
         self._idle = QSpinBox()
@@ -92,6 +95,9 @@ class ModelForm(QWidget):
             ("Server", self._server),
             ("Its model", self._served),
             ("Folder", self._folder_row),
+            ("Its code", self._repository),
+            ("Trained upon", self._base),
+            ("Recipe", self._recipe),
             ("Python", self._python),
             ("Slices", self._slices),
             ("Confidence", self._confidence),
@@ -103,9 +109,13 @@ class ModelForm(QWidget):
     def _connect(self) -> None:
         for box in (self._model, self._mode, self._where):
             box.currentIndexChanged.connect(self._show_rows)
-        for line in (self._server, self._served, self._folder, self._python):
+        for line in (
+            *(self._server, self._served, self._folder, self._python),
+            *(self._repository, self._base),
+        ):
             line.textChanged.connect(lambda _: self.changed.emit())
-        self._kit.currentIndexChanged.connect(lambda _: self.changed.emit())
+        for box in (self._kit, self._recipe):
+            box.currentIndexChanged.connect(lambda _: self.changed.emit())
         self._slices.valueChanged.connect(lambda _: self.changed.emit())
         self._idle.valueChanged.connect(remember_idle_minutes)
         self._idle.valueChanged.connect(lambda _: self.changed.emit())
@@ -155,7 +165,8 @@ class ModelForm(QWidget):
             return Wanted(choice.name)
         asked = self._asks_where
         server = self._server.text().strip() if asked == SERVER else ""
-        agent = self._mode.currentData() == AGENT
+        agent = self._mode.currentData() == AGENT and AGENT in choice.modes
+        own = bool(choice.facts.get("loader"))
         slices, idle_min = self._slices.value(), self._idle.value()
         return Wanted(
             choice.name,
@@ -165,7 +176,9 @@ class ModelForm(QWidget):
             server_model=self._served.text().strip() if server else "",
             folder=self._folder.text().strip() if asked == FOLDER else "",
             python=self._python.text().strip() if self._asks_python else "",
-            settings={"max_slices": slices} if slices else {},
+            settings=self._recipe_chosen if own else {"max_slices": slices} if slices else {},
+            repository=self._repository.text().strip() if own else "",
+            base=self._base.text().strip() if choice.facts.get("base") else "",
             idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
             decoding=self._decoding.way if self._runs_here else "",
             confidence="" if agent else self._confidence.wish,
@@ -209,7 +222,15 @@ class ModelForm(QWidget):
         choice = self.choice
         if choice is None or choice.kind != PRESET:
             return ""
+        if choice.facts.get("loader"):  # no server takes a volume
+            return FOLDER
         return str(self._where.currentData())
+
+    @property
+    def _recipe_chosen(self) -> dict[str, str]:
+        """Return the recipe where it is not the first one, which is the default."""
+        recipe = self._recipe.currentData()
+        return {"recipe": recipe} if recipe and self._recipe.currentIndex() > 0 else {}
 
     @property
     def _runs_here(self) -> bool:
@@ -233,16 +254,23 @@ class ModelForm(QWidget):
         choice = self.choice
         model = choice is not None and choice.kind != BUILT_IN
         agent = model and self._mode.currentData() == AGENT
+        facts = {} if choice is None else choice.facts
+        own = bool(facts.get("loader"))
+        agent = agent and choice is not None and AGENT in choice.modes
         self._show_kits(choice, agent=agent)
+        _show_items(self._recipe, facts.get("recipes", ()))
         rows: dict[QWidget, bool] = {
             self._mode: model and len(choice.modes if choice is not None else ()) > 1,
             self._kit: agent and self._kit.count() > 0,
-            self._where: self._asks_where != "",
+            self._where: self._asks_where != "" and not own,
             self._server: self._asks_where == SERVER,
             self._served: self._asks_where == SERVER,
             self._folder_row: self._asks_where == FOLDER,
+            self._repository: self._asks_where == FOLDER and "repository" in facts,
+            self._base: self._asks_where == FOLDER and "base" in facts,
+            self._recipe: own and self._recipe.count() > 1,
             self._python: self._asks_python,
-            self._slices: model,
+            self._slices: model and not own,
             self._idle: self._runs_here,
             self._confidence: model and not agent,
             self._decoding: self._runs_here,
@@ -253,19 +281,23 @@ class ModelForm(QWidget):
         self.changed.emit()
 
     def _show_kits(self, choice: Choice | None, *, agent: bool) -> None:
-        kits = choice.kits if choice is not None and agent else ()
-        if [self._kit.itemData(i) for i in range(self._kit.count())] == list(kits):
-            return
-        blocked = self._kit.blockSignals(True)
-        self._kit.clear()
-        for kit in kits:
-            self._kit.addItem(one_line(kit, 60), kit)
-        self._kit.blockSignals(blocked)
+        _show_items(self._kit, choice.kits if choice is not None and agent else ())
 
     def _choose_folder(self) -> None:
         found = QFileDialog.getExistingDirectory(self, "Model folder", self._folder.text())
         if found:
             self._folder.setText(str(Path(found)))
+
+
+def _show_items(box: QComboBox, names: Sequence[str]) -> None:
+    """Offer these names in a box; the same ones again change nothing."""
+    if [box.itemData(i) for i in range(box.count())] == list(names):
+        return
+    blocked = box.blockSignals(True)
+    box.clear()
+    for name in names:
+        box.addItem(one_line(name, 60), name)
+    box.blockSignals(blocked)
 
 
 def _host_line(host: str) -> str:
@@ -298,6 +330,8 @@ def about(choice: Choice) -> str:
         parts.append(f"licence {one_line(facts['licence'], 60)}")
     if facts.get("gated"):
         parts.append("access must be asked for")
+    if facts.get("loader"):
+        parts.append(f"needs {one_line(choice.needs, 300)}")
     if facts.get("hf_ids"):
         parts.append(one_line(", ".join(facts["hf_ids"][:2]), 90))
     return " · ".join(parts)

@@ -1,11 +1,16 @@
-"""What the window asks before it goes on: whether pictures may leave this machine."""
+"""What the window asks before it goes on: whether pictures may leave, whether code may run."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QMessageBox
 
 from napari_ctvqa.widgets.text import visible
+
+if TYPE_CHECKING:
+    from napari_ctvqa.io.code_consents import CodeConsent
 
 
 def may_send(host: str) -> bool:
@@ -25,3 +30,27 @@ def may_send(host: str) -> bool:
     box.setEscapeButton(stay)
     box.exec()
     return box.clickedButton() is send
+
+
+def may_run_code(consent: CodeConsent) -> bool:
+    """Ask once whether the Python code that lies with a model may run; no is the default."""
+    box = QMessageBox(QApplication.activeWindow())
+    box.setWindowTitle("Run the model's own code?")
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    revision = f"\nrevision {visible(consent.revision, 60)}" if consent.revision else ""
+    box.setText(
+        f"{visible(consent.model, 80)} is loaded by Python code in\n{visible(consent.folder, 400)}"
+        f"{revision}\nstate {visible(consent.mark, 20)}"
+    )
+    box.setInformativeText(
+        "That code can do whatever you can do on this machine. Agree only if you trust where it "
+        "came from. The answer is remembered for this model and this state of the code; changed "
+        "code is asked about again."
+    )
+    run = box.addButton("Run this code", QMessageBox.ButtonRole.AcceptRole)
+    leave = box.addButton("Do not run", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(leave)
+    box.setEscapeButton(leave)
+    box.exec()
+    return box.clickedButton() is run

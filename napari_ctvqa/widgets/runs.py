@@ -14,19 +14,22 @@ from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Prediction, Run, Trace
 from napari_ctvqa.core.session import RunProgress, RunState
+from napari_ctvqa.io import code_consents
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT
 from napari_ctvqa.runners.choices import UnconfirmedHostError
 from napari_ctvqa.runners.desk import Begun, batch_answers, has_wanted, live_answers
 from napari_ctvqa.runners.keeping import Keeper
+from napari_ctvqa.runners.own_loaders import UnconfirmedCodeError
 from napari_ctvqa.runners.recorded import recorded_answerer
 from napari_ctvqa.widgets.problems import report
-from napari_ctvqa.widgets.questions_asked import may_send
+from napari_ctvqa.widgets.questions_asked import may_run_code, may_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from napari_ctvqa.core.session import Session
+    from napari_ctvqa.io.code_consents import CodeConsent
     from napari_ctvqa.runners.choices import Wanted
     from napari_ctvqa.runners.desk import BatchReport, LiveAnswer
     from napari_ctvqa.runners.opening import Opened
@@ -50,6 +53,8 @@ class Runs:
         Returns what is open, None for nothing.
     may_send_to
         Asks whether pictures may go to a host that is not confirmed yet.
+    may_run
+        Asks whether code that lies with a model may run.
     """
 
     def __init__(
@@ -58,9 +63,10 @@ class Runs:
         jobs: Jobs,
         opened: Callable[[], Opened | None],
         may_send_to: Callable[[str], bool] = may_send,
+        may_run: Callable[[CodeConsent], bool] = may_run_code,
     ) -> None:
         self.session, self.jobs, self.opened = session, jobs, opened
-        self._may_send_to = may_send_to
+        self._may_send_to, self._may_run = may_send_to, may_run
         self._keeper = Keeper()
         self._began = datetime.now().strftime("%Y%m%d-%H%M%S")
         self._answerer: Any = None
@@ -345,14 +351,24 @@ class Runs:
 
     def _run_failed(self, again: Callable[[], None], error: BaseException) -> None:
         self._show_held()
+        if not isinstance(error, UnconfirmedHostError | UnconfirmedCodeError):
+            report(self.session, error)
+        elif self._confirmed(error):
+            self.jobs.cancel("live")
+            self.jobs.cancel("batch")
+            again()
+
+    def _confirmed(self, error: UnconfirmedHostError | UnconfirmedCodeError) -> bool:
+        """Ask a person once, and remember a yes."""
         if isinstance(error, UnconfirmedHostError):
-            if self._may_send_to(error.host):
+            agreed = self._may_send_to(error.host)
+            if agreed:
                 hosts.confirm(error.host)
-                self.jobs.cancel("live")
-                self.jobs.cancel("batch")
-                again()
-            return
-        report(self.session, error)
+            return agreed
+        agreed = self._may_run(error.consent)
+        if agreed:
+            code_consents.allow(error.consent)
+        return agreed
 
     def _run_ended(self) -> None:
         self._show_held()

@@ -43,6 +43,7 @@ class Structures:
         self._volume: Volume | None = None
         self._made: tuple[str, ...] = ()
         """The program's structures that are read, or being read."""
+        self._outlined: tuple[Mask, ...] = ()
         wishes = session.wishes
         self._connections: list[tuple[Any, Callable[..., None]]] = [
             (wishes.open_masks, self.open),
@@ -53,6 +54,7 @@ class Structures:
             (wishes.go_to_mask, self.go_to),
             (session.case_changed, self._on_case_changed),
             (session.segmenting_changed, self._read_made),
+            (session.live_changed, self._take_outlined),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -125,6 +127,17 @@ class Structures:
             said = problems[0].message
             more = f" {len(problems) - 1} more masks cannot be shown." if len(problems) > 1 else ""
             report(self.session, CtvqaError(f"{said}{more}", hint="The others are shown."))
+
+    def _take_outlined(self) -> None:
+        """Show what a volume model outlined beside its answer, in the case that it is of."""
+        live, question, case = self.session.live, self.session.question, self.session.case
+        masks = () if live is None else live.masks
+        if not masks or masks is self._outlined or question is None or case is None:
+            return
+        if live is not None and live.question_id == question.id:
+            self._outlined = masks
+            if all(mask.region.grid is case.volume.display_grid for mask in masks):
+                self._take((Source.PREDICTED, masks, ()))
 
     def _read_made(self) -> None:
         """Read what a program has made of the CT, once the case's own masks are there."""

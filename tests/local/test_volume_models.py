@@ -150,3 +150,81 @@ def test_code_is_not_run_before_it_is_allowed(tmp_path, monkeypatch):
     code.write_text(code.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     with pytest.raises(UnconfirmedCodeError):
         answerer_for(wanted, None)
+
+
+# ----------------------------------------------------------------- models of a repository's own
+
+
+def way_of(tmp, monkeypatch, model, folder, repository="", base=""):
+    """The way that the command line makes, once the code was allowed."""
+    monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp / "config"))
+    wanted = Wanted(model, folder=str(folder), python=sys.executable, device="cpu",
+                    repository=str(repository), base=str(base))  # fmt: skip
+    with pytest.raises(UnconfirmedCodeError):
+        answerer_for(wanted, None)
+    trust_code(wanted)
+    return answerer_for(wanted, None).way
+
+
+def answers(way, *asks):
+    """The last event of each ask; what was streamed is the text."""
+    try:
+        found = []
+        for ask in asks:
+            *came, last = events(way, ask)
+            assert isinstance(last, Done), last
+            assert "".join(e.text for e in came if isinstance(e, Tokens)) == last.text
+            assert any(isinstance(e, Usage) for e in came)
+            found.append(last.text)
+        return found
+    finally:
+        way.close()
+
+
+def test_med3dvlm_is_loaded_and_asked_as_m3d_is(tmp_path, case, monkeypatch):
+    """Its own code is a Qwen; the interface is the same, and so the blocks are of its grid."""
+    folder = volume_models.save_m3d(tmp_path / "med3dvlm", block=(32, 32, 32))
+    ask = prepared("med3dvlm", case).ask
+    (text,) = answers(way_of(tmp_path, monkeypatch, "med3dvlm", folder), ask)
+    assert text == by_hand(folder, ask)[0] and text
+
+
+def test_radfm_answers_through_its_repository(tmp_path, case, monkeypatch):
+    folder, repository = volume_models.save_radfm(tmp_path)
+    ask = prepared("radfm", case).ask
+    way = way_of(tmp_path, monkeypatch, "radfm", folder, repository)
+    first, again = answers(way, ask, ask)
+    assert first and first == again
+
+
+def test_merlin_answers_through_its_library(tmp_path, case, monkeypatch):
+    folder = volume_models.save_merlin(tmp_path / "site")
+    ready = prepared("merlin", case)
+    way = way_of(tmp_path, monkeypatch, "merlin", folder)
+    first, again = answers(way, ready.ask, ready.ask)
+    assert first and first == again and "###" not in first
+
+
+def test_ct_chat_encodes_once_and_answers(tmp_path, case, monkeypatch):
+    folder, repository, base = volume_models.save_ct_chat(tmp_path)
+    ask = prepared("ct-chat-8b", case).ask
+    turned = prepared("ct-chat-8b", case, recipe="z-y-x").ask
+    way = way_of(tmp_path, monkeypatch, "ct-chat-8b", folder, repository, base)
+    first, again, other = answers(way, ask, ask, turned)
+    assert first and first == again and other
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("llava-med", "llava-med-mistral"), ("vila-m3-8b", "llava-vila")]
+)
+def test_a_picture_model_answers_through_its_repository(tmp_path, case, monkeypatch, model, name):
+    folder, repository = volume_models.save_llava(tmp_path, name)
+    ready = prepared(model, case, temperature=0.0)
+    asks = [ready.ask]
+    if model == "vila-m3-8b":
+        family = families()["vila-m3"]
+        more = family.follow_up(family.presets[model], ready, "<VISTA3D(organs)>", QUESTION, case,
+                                {"expert": "masks"})  # fmt: skip
+        asks.append(more.ask)
+    way = way_of(tmp_path, monkeypatch, model, folder, repository)
+    assert all(answers(way, *asks))

@@ -17,7 +17,9 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.grounding import Grounded, boxes, picture_of, slices_named
+from napari_ctvqa.core.model_volumes import box_picture
 from napari_ctvqa.core.session import RunState
+from napari_ctvqa.core.volume_grounding import volume_boxes
 from napari_ctvqa.runners.sight import is_of_case, preset_of
 from napari_ctvqa.widgets.banner import Banner, Folding
 from napari_ctvqa.widgets.bar import ProgressBar
@@ -254,6 +256,7 @@ class ModelPanel(QWidget):
     def _show_sent(self, sent: tuple[Prepared, ...], text: str, *, finished: bool) -> None:
         self._sent = sent
         pictures = [p for prepared in sent[-1:] for p in prepared.ask.pictures]
+        pictures += self._slices(sent)
         self._saw.setVisible(bool(sent))
         if not sent:
             self._pictures.show_pictures(())
@@ -263,6 +266,12 @@ class ModelPanel(QWidget):
         self._prompt.show_text(prompt_text(sent[-1].ask.messages))
         self._show_missed()
         self._show_places(sent[-1], text if finished else "", pictures)
+
+    def _slices(self, sent: Sequence[Prepared]) -> tuple[Picture, ...]:
+        """Return the slices of the volume that went in, once they are there."""
+        saw = self._session.saw
+        there = saw is not None and bool(saw.sent) and bool(sent) and saw.sent[-1] is sent[-1]
+        return saw.slices if there else ()
 
     def _show_missed(self) -> None:
         """Warn of what the reference rests on and the model was not shown; never before reveal."""
@@ -289,15 +298,35 @@ class ModelPanel(QWidget):
             return
         self._places_of = key
         found = Grounded()
-        if key and preset is not None:
-            case = self._session.case
-            found = pointed_at(preset, text, pictures, case if is_of_case(sent, case) else None)
-        places = [picture_of(placed, pictures) for placed in found.placed]
+        places: list[Picture] = []
+        case = self._session.case if is_of_case(sent, self._session.case) else None
+        if key and preset is not None and sent.ask.volume is not None:
+            found, places = self._boxes(sent, preset, text, case)
+        elif key and preset is not None:
+            found = pointed_at(preset, text, pictures, case)
+            places = [picture_of(placed, pictures) for placed in found.placed]
         self._places.show_pictures(places)
         lines = [f"{one_line(u.text, 80)}: no place in the CT, {u.why}." for u in found.unplaced]
         self._placeless.show_text("\n".join((*lines[:SHOWN_CALLS], *found.notes)))
         self._placeless.setVisible(bool(lines or found.notes))
         self._places_heading.setVisible(bool(places or lines))
+
+    def _boxes(
+        self, sent: Prepared, preset: Preset, text: str, case: Case | None
+    ) -> tuple[Grounded, list[Picture]]:
+        """Return the boxes of a volume model's answer, each as a part of its middle slice."""
+        saw, volume = self._session.saw, sent.ask.volume
+        if volume is not None and volume.values is None and saw is not None:
+            volume = saw.volume
+        if preset.grounding != "norm3d" or volume is None or case is None:
+            return Grounded(), []
+        found = volume_boxes(text, volume, case.volume.display_grid)
+        places = [
+            box_picture(volume, box.low_voxel, box.high_voxel, f"box {number}")
+            for number, box in enumerate(found.placed, start=1)
+            if volume.values is not None
+        ]
+        return Grounded(unplaced=found.unplaced), places
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""
@@ -420,6 +449,10 @@ def _result_text(call: LiveCall) -> str:
 def sent_text(sent: Sequence[Prepared], pictures: Sequence[Picture]) -> str:
     """Return what went in with the last turn, in numbers, and the family's notes."""
     prepared = sent[-1]
+    volume = prepared.ask.volume
+    if volume is not None:
+        tensor = " × ".join(str(size) for size in volume.tensor_shape)
+        return "\n".join((f"a volume as a tensor of {tensor}", *prepared.notes))
     count = f"{len(pictures)} picture{'s' if len(pictures) != 1 else ''}"
     turn = f"turn {len(sent)}: " if len(sent) > 1 else ""
     sizes = sorted({p.pixels.shape[1::-1] for p in pictures})
