@@ -205,6 +205,13 @@ def trust_code(wanted: Wanted) -> None:
             code_consents.allow(consent)
 
 
+def _own_facts(preset: Preset) -> Mapping[str, Any]:
+    """Return what a person sets of a model that its own code loads; nothing for others."""
+    if not own_loaders.loader_of(preset):
+        return {}
+    return {key: preset.facts[key] for key in ("loader", "recipes") if key in preset.facts}
+
+
 def modes_of(family: Family) -> tuple[str, ...]:
     """Return how models of a family can answer: all ways, unless it names its own."""
     return tuple(getattr(family, "modes", MODES))
@@ -253,6 +260,7 @@ def _place_choices() -> list[Choice]:
                 kits=KITS if known is None or AGENT in modes_of(known[0]) else (),
                 preset=place.preset,
                 place=place,
+                facts={} if known is None else _own_facts(known[1]),
             )
         )
     return found

@@ -180,7 +180,7 @@ class ModelForm(QWidget):
             repository=self._repository.text().strip() if own else "",
             base=self._base.text().strip() if choice.facts.get("base") else "",
             idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
-            decoding=self._decoding.way if self._runs_here else "",
+            decoding=self._decoding.way if self._runs_here and not own else "",
             confidence="" if agent else self._confidence.wish,
         )
 
@@ -273,7 +273,7 @@ class ModelForm(QWidget):
             self._slices: model and not own,
             self._idle: self._runs_here,
             self._confidence: model and not agent,
-            self._decoding: self._runs_here,
+            self._decoding: self._runs_here and not own,
         }
         for part, shown in rows.items():
             self._form.setRowVisible(part, shown)

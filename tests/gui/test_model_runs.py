@@ -11,8 +11,10 @@ from qtpy.QtWidgets import QApplication
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens
 from napari_ctvqa.core.records import Outcome, Prediction, Run, Score
 from napari_ctvqa.core.session import RunState
+from napari_ctvqa.io.code_consents import CodeConsent
 from napari_ctvqa.runners import keeping
 from napari_ctvqa.runners.choices import UnconfirmedHostError, Wanted
+from napari_ctvqa.runners.own_loaders import UnconfirmedCodeError
 from napari_ctvqa.widgets import runs as runs_module
 from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.launch import wait_until
@@ -83,7 +85,7 @@ def desk(qapp, monkeypatch, tmp_path):
         return made.allowed
 
     jobs = Jobs(lambda error: made.problems.append(str(error)))
-    runs = Runs(session, jobs, lambda: opened, may_send)
+    runs = Runs(session, jobs, lambda: opened, may_send, may_send)
     yield SimpleNamespace(session=session, runs=runs, jobs=jobs, made=made)
     runs.close()
     jobs.close()
@@ -194,6 +196,21 @@ def test_a_host_is_asked_for_once_and_then_it_goes_on(desk, monkeypatch):
     until(lambda: desk.session.live is not None and not desk.runs.busy)
     assert (desk.made.asked, confirmed) == (["gpu7"], ["gpu7"])
     assert desk.session.live.text == "Left."
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_model_s_own_code_is_asked_about_before_it_runs(desk, monkeypatch, allowed):
+    kept = []
+    monkeypatch.setattr(runs_module.code_consents, "allow", kept.append)
+    consent = CodeConsent("m3d-phi3", "/models/m3d", "0123456789abcdef")
+    slow = Slow()
+    slow.go_on.set()
+    desk.made.allowed = allowed
+    desk.made.next += [UnconfirmedCodeError(consent), slow]
+    desk.runs.start(TOY, THIS_QUESTION)
+    until(lambda: (desk.session.live is not None) == allowed and not desk.runs.busy)
+    assert (desk.made.asked, kept) == ([consent], [consent] if allowed else [])
+    assert not desk.made.problems
 
 
 def test_a_refused_host_gets_nothing(desk, monkeypatch):

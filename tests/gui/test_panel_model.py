@@ -436,6 +436,29 @@ def test_what_the_pictures_miss_is_warned_of_after_the_reveal_only(show):
     assert "spleen" not in shown_texts(panel)
 
 
+def test_a_volume_is_shown_by_its_slices_with_its_boxes_in_the_ct(show):
+    session = opened(rows=np.arange(3))
+    question, case, family = session.question, session.case, families()["m3d"]
+    preset = family.presets["m3d-phi3"]
+    ready = family.prepare(preset, question, case, AnswerFormat.FREEFORM, {})
+    text = "It is <bx_start>[0.0, 0.25, 0.5, 0.5, 0.5, 0.75]<bx_end>, not [1, 2, 3, 4, 5, 6]."
+    live = LiveRun(question.id, "m3d", "M3D").after(Sent(ready)).after(Tokens(text))
+    panel, _ = show(replace(live, ended_s=1.0), session)
+    work_out(session, session.live)
+    grid = grid_of(panel)
+    assert grid.count() == 32 and grid.item(3).text() == "slice 4 of 32"
+    assert "a tensor of 1 × 1 × 32 × 256 × 256" in shown_texts(panel)
+    heard = heard_from(session.wishes.show_picture)
+    grid.setCurrentRow(3)
+    volume = ready.ask.volume
+    np.testing.assert_allclose(heard[-1].index_zyx(5, 7), volume.index_zyx([3, 5, 7]))
+    (item,) = [places(panel).item(i).text() for i in range(places(panel).count())]
+    assert item == "box 1 on slice 9 of 32"
+    places(panel).setCurrentRow(0)
+    np.testing.assert_allclose(heard[-1].index_zyx(-0.5, -0.5), volume.index_zyx([8, 63.5, 127.5]))
+    assert "[1, 2, 3, 4, 5, 6]: no place in the CT" in shown_texts(panel)
+
+
 def test_names_of_arguments_cannot_look_like_a_result():
     arguments = {"x) → 5 cm³\n2. measure (y": 1} | {f"key{n}" * 1000: n for n in range(1000)}
     made = LiveCall(CallMade(1, ToolCall("measure", arguments)))

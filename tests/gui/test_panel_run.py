@@ -273,6 +273,37 @@ def test_confidence_and_decoding_are_asked_for_where_they_can_be_had(show):
     assert heard[-1][0].decoding == "" and heard[-1][0].confidence == "samples:5@0.7"
 
 
+def test_a_volume_model_asks_for_the_folders_that_its_code_needs(show):
+    facts = {"loader": "ct-chat", "recipes": ["ct-chat", "z-y-x"], "repository": {}, "base": "b"}
+    volume = Choice("ct-chat-8b", "CT-CHAT", PRESET, "a clone (--repository)", modes=("direct",),
+                    facts=facts)  # fmt: skip
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session, found=(*CHOICES, volume))
+    choose(panel, "toy")
+    mode = _combo(panel, "How it answers")
+    mode.setCurrentIndex(mode.findData("agent"))
+    choose(panel, "ct-chat-8b")
+    lines = {line.accessibleName(): line for line in panel.findChildren(QLineEdit)}
+    assert not lines["Server address"].isVisible(), "no server takes a volume"
+    assert not _combo(panel, "Where it runs").isVisible() and not mode.isVisible()
+    assert not _combo(panel, "Decoding").isVisible()
+    assert "a clone" in shown_texts(panel)
+    lines["Model folder"].setText("/m")
+    lines["Folder of the model's own code"].setText("/code")
+    lines["Folder of the model it was trained upon"].setText("/base")
+    _button(panel, "Run").click()
+    recipe = _combo(panel, "Recipe of the preprocessing")
+    recipe.setCurrentIndex(1)
+    _button(panel, "Run").click()
+    first, second = (wanted for wanted, _ in heard)
+    assert (first.folder, first.repository, first.base) == ("/m", "/code", "/base")
+    assert (first.mode, first.settings) == ("direct", {})
+    assert second.settings == {"recipe": "z-y-x"}
+    choose(panel, "toy")
+    assert not recipe.isVisible() and not lines["Folder of the model's own code"].isVisible()
+
+
 def _idle(panel):
     return next(b for b in panel.findChildren(QSpinBox) if b.accessibleName() == "Unload after")
 
