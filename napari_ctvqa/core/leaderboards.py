@@ -250,7 +250,7 @@ def _own_value(
     column = board.columns[place]
     total = _total_of(audit, column)
     if total.n < column.least:
-        return OwnValue(total, reason=f"{total.n:,} of {column.n:,} questions")
+        return OwnValue(total, reason=f"{total.n:,} of {column.n:,} questions are scored")
     if column.missing_is_wrong:
         total = Total(column.n, total.right, total.credit)
     if total.n > column.n:
@@ -287,6 +287,10 @@ def own_words(own: Beside) -> tuple[str, ...]:
     if own.reasons:
         return (f"Not compared: {'; '.join(own.reasons)}.",)
     sentences = []
+    if own.compared:
+        count = len(own.board.peers(own.asked.mode, own.asked.kit))
+        asked = "asked directly" if own.asked.mode == DIRECT else f"with the kit {own.asked.kit}"
+        sentences.append(f"Ranks are among the {count} published rows {asked}, and this run.")
     for column, value in zip(own.board.columns, own.values, strict=True):
         if value.rank is not None:
             shown = f"{value.percent:.{own.board.decimals}f}\N{NO-BREAK SPACE}%"

@@ -135,7 +135,9 @@ def test_ranks_count_the_rows_by_hand(whole):
     open_ = [value for value in peers if 37.5 <= value < 39.6]
     rank = beside(MC, whole, DIRECT).values[0].rank
     assert rank == RankRange(len(above) + 1, len(above) + len(open_) + 1, 28)
-    assert own_words(beside(MC, whole, DIRECT))[0] == (
+    among, overall, *_ = own_words(beside(MC, whole, DIRECT))
+    assert among == "Ranks are among the 27 published rows asked directly, and this run."
+    assert overall == (
         f"overall: 38.5\N{NO-BREAK SPACE}% (37.6–39.5), between {ordinal(rank.best)} and "
         f"{ordinal(rank.worst)} of 28."
     )
@@ -173,16 +175,19 @@ def test_another_set_of_questions_is_not_compared():
 def test_a_run_over_one_stage_is_compared_in_that_stage_and_has_no_rank_overall(questions):
     own = beside(MC, audited(questions, {"recognition": 1200}, stages=("recognition",)), DIRECT)
     overall, recognition, measurement, *_ = own.values
-    assert (overall.rank, overall.reason) == (None, "2,023 of 10,000 questions")
+    assert (overall.rank, overall.reason) == (None, "2,023 of 10,000 questions are scored")
     assert recognition.rank is not None and recognition.rank.among == 28
-    assert measurement.reason == "0 of 2,023 questions"
-    assert "overall: not compared, 2,023 of 10,000 questions." in own_words(own)
+    assert measurement.reason == "0 of 2,023 questions are scored"
+    assert "overall: not compared, 2,023 of 10,000 questions are scored." in own_words(own)
 
 
 def test_one_missing_answer_takes_the_rank_away(questions, whole):
     scores = dict.fromkeys(whole.total.ids()[1:], YES)
     own = beside(MC, audit("mine", questions, scores), DIRECT)
-    assert (own.values[0].rank, own.values[0].reason) == (None, "9,999 of 10,000 questions")
+    assert (own.values[0].rank, own.values[0].reason) == (
+        None,
+        "9,999 of 10,000 questions are scored",
+    )
 
 
 def test_a_value_better_than_all_has_still_a_range_that_says_so(questions):
