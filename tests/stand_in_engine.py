@@ -58,6 +58,10 @@ class Engine:
         say(text, talk)
         return {"text": text}
 
+    def odds(self, text, request, talk):
+        """Tell these odds, a JSON text, beside an answer."""
+        return {"text": json.dumps(request["written"]), "odds": json.loads(text)}
+
     def request(self, text, request, talk):
         return {"text": json.dumps(request)}
 

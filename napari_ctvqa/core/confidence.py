@@ -144,7 +144,8 @@ def of_masses(
     A letter without an entry has no mass that was seen. ``unfollowed`` is mass that may be of any
     option: it bounds what an option can have at most.
     """
-    seen = {option.letter: max(0.0, masses.get(option.letter, 0.0)) for option in options}
+    seen = {option.letter: _within(masses.get(option.letter, 0.0)) for option in options}
+    unfollowed = _within(unfollowed)
     total = sum(seen.values())
     if problem or total <= 0:
         why = problem or "the model gave none of the options a probability that was seen"
@@ -165,10 +166,15 @@ def of_masses(
         answer,
         value,
         shares,
-        min(1.0, max(0.0, 1.0 - total)),
+        _within(1.0 - total),
         unfollowed,
         problem="" if value is not None else _unread(answer),
     )
+
+
+def _within(share: float) -> float:
+    """Return a probability that sums and other programs may have pushed out of its range."""
+    return min(1.0, max(0.0, share))
 
 
 def _unread(answer: str) -> str:

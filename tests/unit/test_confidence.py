@@ -82,6 +82,13 @@ def test_an_option_without_any_mass_is_below_something_never_zero():
     assert "A 0.67–0.72" in confidence_line(logits(unfollowed=0.05))
 
 
+def test_probabilities_that_add_up_to_a_little_more_than_one_are_kept():
+    made = logits(masses={"A": 1.0000003, "B": 2e-7}, unfollowed=-1e-9)
+    assert made.outside == 0.0 and made.unfollowed == 0.0
+    back = confidence_of(kept(json.loads(json.dumps(as_record(made)))))
+    assert back is not None and back.value == pytest.approx(1.0)
+
+
 def test_nothing_seen_is_no_confidence():
     made = logits(masses={})
     assert made.value is None and not made.options

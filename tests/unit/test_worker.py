@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from napari_ctvqa.core.asking import Ask, Message, Picture, Sampling
-from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens, Usage
+from napari_ctvqa.core.events import Done, Failed, FailureKind, Odds, Status, Tokens, Usage
 from napari_ctvqa.core.records import ToolCall
 from napari_ctvqa.runners import worker, worker_process
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
@@ -80,6 +81,19 @@ def test_words_come_and_then_the_whole(way_to):
     assert spoken(events) == "0 1 2 3 4 "
     assert Status("Loading the weights", 0.5) in events
     assert answers(way, "echo again")[-1] == Done("again")
+
+
+def test_odds_come_before_the_end_and_hold_numbers_alone(way_to):
+    way = way_to()
+    told = {"masses": {"A": 0.5, "B": "0.5", "C": None, "D": 1}, "unfollowed": 0.25, "said": "A"}
+    ask = question(f"odds {json.dumps(told)}")
+    ask = replace(ask, written={"A": ("A", "Yes"), "B": ("B",)})
+    *_, odds, done = list(way.ask(ask, threading.Event()))
+    assert odds == Odds("logits", {"A": 0.5, "D": 1.0}, 0.25, "A")
+    assert json.loads(done.text) == {"A": ["A", "Yes"], "B": ["B"]}
+    odds = answers(way, 'odds {"problem": "none", "masses": 3, "unfollowed": []}')[-2]
+    assert odds == Odds("logits", problem="none")
+    assert not [e for e in answers(way, "odds 7") if isinstance(e, Odds)]
 
 
 def test_one_process_serves_many_questions(way_to):
