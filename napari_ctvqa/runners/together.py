@@ -28,8 +28,15 @@ class _Ended:
         self.error = error
 
 
+_ONE_LESS = object()
+"""Put after the last that a work says."""
+
+
 class Together:
     """Answers at most ``width`` questions at once.
+
+    No more than ``width`` answers wait for whoever takes them, so that a slow disk slows the
+    asking, and a kill costs few.
 
     Parameters
     ----------
@@ -41,8 +48,8 @@ class Together:
 
     def __init__(self, width: int, stop: Callable[[], None]) -> None:
         self._width, self._stop = width, stop
-        self._said: SimpleQueue[Said | _Ended] = SimpleQueue()
-        self._room = Semaphore(width)
+        self._said: SimpleQueue[Any] = SimpleQueue()
+        self._room = Semaphore(2 * width)
         self._left = Event()
 
     def run(self, works: Iterable[Work]) -> Generator[Said | None, None, None]:
@@ -62,7 +69,9 @@ class Together:
                 except Empty:
                     yield None
                     continue
-                if not isinstance(item, _Ended):
+                if item is _ONE_LESS:
+                    self._room.release()
+                elif not isinstance(item, _Ended):
                     yield item
                 elif item.error is not None:
                     raise item.error
@@ -79,7 +88,7 @@ class Together:
         """Yield what was said and not taken when ``run`` was left."""
         while not self._said.empty():
             item = self._said.get()
-            if not isinstance(item, _Ended):
+            if not isinstance(item, _Ended) and item is not _ONE_LESS:
                 yield item
 
     def _feed(self, works: Iterable[Work], threads: ThreadPoolExecutor) -> None:
@@ -110,4 +119,4 @@ class Together:
         except BaseException as problem:  # noqa: BLE001  a thread's outermost frame: run raises it
             self._said.put(_Ended(problem))
         finally:
-            self._room.release()
+            self._said.put(_ONE_LESS)

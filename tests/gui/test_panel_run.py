@@ -11,6 +11,7 @@ from panel_texts import labels_are_plain, shown_texts, texts_of
 from qtpy.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QRadioButton, QSpinBox
 
 from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.servers import ServerCount
 from napari_ctvqa.core.session import CaseState, RunProgress, RunState, Session
 from napari_ctvqa.extensions import Discovered
 from napari_ctvqa.io.user_config import config_folder
@@ -441,3 +442,45 @@ def test_closing_lets_go_of_the_session(show):
     panel.close()
     assert len(session.progress_changed) == before - 1
     session.update(progress=RunProgress())
+
+
+def test_accuracy_and_servers_are_told_while_it_runs_and_the_accuracy_hides(show):
+    session = opened(rows=np.arange(3))
+    panel = show(session)
+    servers = (
+        ServerCount("http://gpu7:8000/v1", 80, 0, 1.24),
+        ServerCount("http://gpu8:8000/v1", 0, 3, None, f"No server is reachable {HOSTILE}"),
+    )
+    running = RunProgress(
+        RunState.RUNNING, "big", 120, 400, 2, 60.0, accuracy=0.6186, scored=118, servers=servers
+    )
+    session.update(progress=running)
+    said = shown_texts(panel)
+    assert "Official accuracy so far: 61.9% of 118 answers" in said
+    lines = said.split("\n")
+    assert "http://gpu7:8000/v1: 80 requests answered, 1.2 s each" in lines
+    (other,) = (line for line in lines if line.startswith("http://gpu8"))
+    assert other.startswith("http://gpu8:8000/v1: 0 requests answered; 3 failed; resting: No se")
+    assert labels_are_plain(panel)
+    session.update(hide_reference=True)
+    assert "The accuracy is hidden while references are." in shown_texts(panel)
+    assert "61.9" not in shown_texts(panel)
+    session.update(
+        hide_reference=False,
+        progress=replace(running, state=RunState.IDLE, done=400, scored=400, servers=()),
+    )
+    assert "Official accuracy: 61.9% of 400 answers" in shown_texts(panel)
+
+
+def test_several_servers_are_one_line_and_each_host_is_named(show, monkeypatch):
+    session = opened(rows=np.arange(3))
+    panel = show(session)
+    panel._model.choose("big")
+    panel._model._server.setText("localhost:1, gpu8:8000")
+    assert panel._model.problem() == ""
+    assert panel._model.wanted.server == "localhost:1, gpu8:8000"
+    lines = panel._model.host_line().split("\n")
+    assert lines[0] == "Pictures go to localhost, on this machine."
+    assert lines[1].startswith("Pictures go to gpu8, another machine (you are asked once")
+    panel._model._server.setText("localhost:1 ftp://gpu8")
+    assert "is no server address" in panel._model.problem()

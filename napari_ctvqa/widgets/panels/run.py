@@ -207,7 +207,8 @@ class RunPanel(QWidget):
         counts = progress_text(progress, per_second if running else None)
         self._progress.show_text(f"{name}: {counts}" if progress.total else "")
         self._accuracy.show_text(accuracy_text(progress, hidden=self._session.hide_reference))
-        self._servers.show_text("\n".join(server_line(one) for one in progress.servers))
+        lines = (one_line(server_line(one), 300) for one in progress.servers)
+        self._servers.show_text("\n".join(lines))
         self._message.show_text(progress.message)
         kept = f"Answers are kept, as they come, in {progress.path}" if progress.path else ""
         self._file.show_text(kept)
@@ -269,7 +270,10 @@ def _what_will_happen(session: Session, scope: str) -> str:
             f"{_in_a_file(session)}."
         )
     count = f"{len(session.rows):,} questions" if len(session.rows) != 1 else "1 question"
-    return f"Asks {count}. Each answer is kept as it comes {_in_a_file(session)}."
+    return (
+        f"Asks {count}. Each answer is kept as it comes {_in_a_file(session)}. A run of the same "
+        "kind that was not finished goes on in its own file."
+    )
 
 
 def _in_a_file(session: Session) -> str:
