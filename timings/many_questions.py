@@ -36,10 +36,12 @@ class Stub(BaseHTTPRequestHandler):
     """Answers a letter at once, and counts tokens as a model that takes pictures does."""
 
     def do_GET(self) -> None:
+        """List the one model."""
         body = json.dumps({"data": [{"id": "stub", "owned_by": "vllm"}]}).encode()
         self._send("application/json", body)
 
     def do_POST(self) -> None:
+        """Answer."""
         content = self.rfile.read(int(self.headers["content-length"]))
         letter = LETTERS[len(content) % len(LETTERS)]
         tokens = 500 + 2000 * content.count(b'"image_url":')
