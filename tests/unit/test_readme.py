@@ -18,6 +18,8 @@ from napari_ctvqa.runners.opening import open_path
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = sorted(set(re.findall(r"^napari-ctvqa .*$", TEXT, re.MULTILINE)))
 RECIPES = re.findall(r"`napari_ctvqa/(\w+)/(\w+)\.py`:\n\n```python\n(.*?)```", TEXT, re.DOTALL)
+DASKS = {"--nthreads", "--nworkers"}
+"""Options of `dask worker`, a program of another project."""
 PACKAGES = {"tools": tools, "models": models, "benchmarks": benchmarks}
 
 
@@ -35,7 +37,7 @@ def test_every_option_of_the_tables_exists():
     known = set()
     for action in build_parser()._subparsers._group_actions[0].choices.values():
         known |= set(action._option_string_actions)
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known | {"--help"}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known | {"--help"} | DASKS
 
 
 @pytest.fixture
