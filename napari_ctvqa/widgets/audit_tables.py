@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QSize, Qt, Signal
+from qtpy.QtCore import QEvent, QSize, Qt, Signal
 from qtpy.QtGui import QBrush, QColor, QKeyEvent
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
@@ -44,6 +44,7 @@ class PlainTable(QTableWidget):
     def __init__(self, name: str, theme: Theme, *, rows_at_once: bool = False) -> None:
         super().__init__()
         self.theme = theme
+        self._fitted = False
         self.setAccessibleName(name)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -80,11 +81,20 @@ class PlainTable(QTableWidget):
                 column, QHeaderView.ResizeMode.Stretch if not column else mode
             )
 
-    def fit_height(self, most: int = 100) -> None:
-        """Be as high as all rows, at most ``most`` of them."""
-        rows = min(self.rowCount(), most)
+    def fit_height(self) -> None:
+        """Be as high as all rows."""
+        self._fitted = True
         head = self.horizontalHeader().sizeHint().height()
-        self.setFixedHeight(head + rows * self.verticalHeader().defaultSectionSize() + 4)
+        row = self.verticalHeader().defaultSectionSize()
+        self.setFixedHeight(head + self.rowCount() * row + 4)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Another size of type needs other rows."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 6)
+            if getattr(self, "_fitted", False):
+                self.fit_height()
 
     def sizeHint(self) -> QSize:
         """Return a low one: the panel gives what is left."""
