@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from napari_ctvqa.cli import one_line
 from napari_ctvqa.commands._progress import count_of
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.kits import KITS
@@ -171,7 +173,10 @@ def _setting(text: str) -> tuple[str, Any]:
 def _trust(args: argparse.Namespace) -> None:
     from napari_ctvqa.runners.choices import trust_code
 
-    trust_code(wanted_of(args))
+    consent = trust_code(wanted_of(args))
+    if consent is not None:
+        said = f"{consent.model} may run the code in {consent.folder}, state {consent.mark}"
+        sys.stderr.write(f"napari-ctvqa: {one_line(said)}\n")
 
 
 def _confirm(servers: str) -> None:

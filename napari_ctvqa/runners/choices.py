@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
     from napari_ctvqa.core.ports import Family, Way
     from napari_ctvqa.evidence.kits import Kit
+    from napari_ctvqa.io.code_consents import CodeConsent
     from napari_ctvqa.runners.opening import Opened
 
 BUILT_IN, SHIPPED, PLACE, PRESET = "built in", "shipped", "place", "preset"
@@ -187,22 +188,25 @@ def _preset_choice(family: Family, preset: Preset) -> Choice:
     )
 
 
-def trust_code(wanted: Wanted) -> None:
+def trust_code(wanted: Wanted) -> CodeConsent | None:
     """Allow the code of a chosen model to run, in its present state, and remember that.
 
-    Nothing happens for a model that has none. Raises CtvqaError when it cannot be kept.
+    Returns what was allowed, None for a model that has no code. Raises CtvqaError when it cannot
+    be kept.
     """
     wanted = _with_place(wanted)
     if wanted.model in models() or not wanted.folder:
-        return
+        return None
     _, preset = _preset_for(wanted)
-    if own_loaders.loader_of(preset):
-        folder = Path(wanted.folder).expanduser().absolute()
-        given = wanted.repository
-        repository = str(Path(given).expanduser().absolute()) if given else ""
-        consent = own_loaders.consent_for(preset, folder, repository)
-        if consent is not None:
-            code_consents.allow(consent)
+    if not own_loaders.loader_of(preset):
+        return None
+    folder = Path(wanted.folder).expanduser().absolute()
+    given = wanted.repository
+    repository = str(Path(given).expanduser().absolute()) if given else ""
+    consent = own_loaders.consent_for(preset, folder, repository)
+    if consent is not None:
+        code_consents.allow(consent)
+    return consent
 
 
 def _own_facts(preset: Preset) -> Mapping[str, Any]:

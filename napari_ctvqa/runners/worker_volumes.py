@@ -101,8 +101,9 @@ class Engine(_PICTURES.Engine):  # type: ignore[misc]
         device, dtype = self._placed(wish)
         size = {"float32": 4, "float16": 2, "bfloat16": 2}.get(dtype, 2)
         folder = Path(wish["folder"])
-        files = [path for pattern in _WEIGHTS for path in folder.glob(pattern)]
-        stored = sum(path.stat().st_size for path in files)
+        # Many folders hold the same weights twice, as safetensors and as pickled files.
+        found = (list(folder.glob(pattern)) for pattern in _WEIGHTS)
+        stored = sum(path.stat().st_size for path in next(filter(None, found), []))
         if stored:
             stored = stored * size // {"float16": 2, "bfloat16": 2}.get(_stored(folder), 4)
         return {
