@@ -142,7 +142,7 @@ def changed_for(
             question, case, note="predicted masks", tools=_tools(model, case), tools_named=PREDICTED
         )
     if model is None or not original.sent.get("slices"):
-        raise CannotProbeError("No picture is sent to it for this question.")
+        raise CannotProbeError("No slices are sent to it for this question.")
     change, note = _view(probe, question, original, case, toy=model.preset.toy)
     return Changed(question, case, replace(change, original_mark=original.mark), note)
 
@@ -247,8 +247,8 @@ def other_slices(slices: Sequence[int], count: int) -> list[int]:
 class WatchedFamily:
     """A family whose asks are changed on their way, and looked at."""
 
-    def __init__(self, family: Family, change: Change) -> None:
-        self._family, self._change = family, change
+    def __init__(self, family: Family, change: Change, *, probe: bool) -> None:
+        self._family, self._change, self._probe = family, change, probe
         self.mark = ""
         self.sent: dict[str, Any] = {}
         self.cannot: CannotProbeError | None = None
@@ -271,7 +271,7 @@ class WatchedFamily:
             self.cannot = error
             raise
         except CtvqaError as error:
-            if self._change.settings:  # a setting that this family does not know, or not so
+            if self._probe:  # the original was taken: it is the change that is not
                 self.cannot = CannotProbeError(str(error))
             raise
 
@@ -295,11 +295,14 @@ class WatchedFamily:
         return prepared if change.to_original is None else placed(prepared, change.to_original)
 
 
-def watched(answerer: Any, change: Change) -> tuple[Any, WatchedFamily | None]:
-    """Return a copy of an answerer whose family is watched; another answerer as it is."""
+def watched(answerer: Any, change: Change | None) -> tuple[Any, WatchedFamily | None]:
+    """Return a copy of an answerer whose family is watched; another answerer as it is.
+
+    Without a change it is the original that is asked.
+    """
     if not isinstance(answerer, ModelAnswerer):
         return answerer, None
-    watch = WatchedFamily(answerer.family, change)
+    watch = WatchedFamily(answerer.family, change or Change(), probe=change is not None)
     again = copy.copy(answerer)  # shares the way to run, and the flag that stops it
     again.family = watch
     return again, watch

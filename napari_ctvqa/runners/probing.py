@@ -53,7 +53,6 @@ from napari_ctvqa.runners.batch import (
 from napari_ctvqa.runners.probe_changes import (
     BODIES,
     MARKS,
-    Change,
     Made,
     Original,
     changed_for,
@@ -293,7 +292,7 @@ class _Work:
     # ----------------------------------------------------------------------------- the original
 
     def _ask_original(self, question: Question, case: Case) -> Generator[ProbeProgress, None, None]:
-        answerer, watch = watched(self.answerer, Change())
+        answerer, watch = watched(self.answerer, None)
         prediction = yield from self._answered(answerer, question, case)
         row = {
             **result_row(question, prediction),

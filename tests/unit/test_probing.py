@@ -87,8 +87,8 @@ def test_what_is_not_reached_is_no_probe(opened, tmp_path):
     probed(opened, answerer, out, ["mirrored", "window", "box", "reworded"])
     found = by_probe(out)
     assert "stays the same" in found["mirrored"].reason
-    assert "No picture is sent" in found["window"].reason
-    assert "No picture is sent" in found["box"].reason
+    assert "No slices are sent" in found["window"].reason
+    assert "No slices are sent" in found["box"].reason
     assert found["reworded"].verdict.value == "as it must"
     assert len(way.asks) == 2, "what cannot be made is not asked"
 
@@ -179,6 +179,19 @@ def test_a_setting_that_a_family_does_not_know_is_no_failure(opened, tmp_path):
 
 
 # ----------------------------------------------------------------------------------- agents' tools
+
+
+def test_a_changed_case_that_a_family_does_not_take_is_no_failure(opened, tmp_path):
+    class Particular(ScriptedFamily):
+        def prepare(self, preset, question, case, answer_format, settings):
+            if np.ptp(case.volume.display_zyx) == 0:
+                raise CtvqaError("A volume of one value cannot be scaled.")
+            return super().prepare(preset, question, case, answer_format, settings)
+
+    answerer, _ = model(family=Particular())
+    last = probed(opened, answerer, tmp_path / "p.json", ["blank"])[-1]
+    assert last.failed == 0
+    assert "cannot be scaled" in by_probe(tmp_path / "p.json")["blank"].reason
 
 
 def agent(opened, kit, *script, files=False):
@@ -384,4 +397,4 @@ def test_a_prediction_alone_is_enough(opened, tmp_path):
             yield Prediction(question.id, self.name, "A")
 
     last = probed(opened, Bare(), tmp_path / "p.json", ["mirrored", "window"])[-1]
-    assert last.done == 3 and "No picture" in by_probe(tmp_path / "p.json")["window"].reason
+    assert last.done == 3 and "No slices" in by_probe(tmp_path / "p.json")["window"].reason
