@@ -336,7 +336,7 @@ class _Place:
         scene = _scene(self.giving, lesion, self.case.volume.grid.spacing_mm_zyx)
         start = np.array([s.start for s in scene.box])
         core = np.argwhere(scene.lesions) + start
-        whole = np.argwhere(scene.edge & (scene.organ | scene.lesions)) + start
+        whole = np.argwhere(scene.edge & _without_rim(scene.organ | scene.lesions)) + start
         free = _array_of(self.free)
         shift = self._shift(self._mirrored(core), free)
         target = self._mirrored(whole) + shift
@@ -367,6 +367,13 @@ class _Place:
             raise CannotProbeError("The lesion does not fit into the organ of the other side.")
         best: npt.NDArray[np.intp] = shifts[int(np.argmax(fits))]
         return best
+
+
+def _without_rim(inside: Bools) -> Bools:
+    """Return what is no outermost voxel: those are blurred with the fat around the organ."""
+    from scipy import ndimage
+
+    return np.asarray(ndimage.binary_erosion(inside))
 
 
 def _middle(region: Region) -> npt.NDArray[np.float64]:

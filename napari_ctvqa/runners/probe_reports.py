@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.probe_results import behaviour, summaries
+from napari_ctvqa.core.probe_results import Verdict, behaviour, summaries
 from napari_ctvqa.core.probing import Probing
 from napari_ctvqa.runners.desk import REPORT_EVERY_S, Begun
 from napari_ctvqa.runners.kept import results_folder
-from napari_ctvqa.runners.probing import run_probes
+from napari_ctvqa.runners.probing import read_probe_answers, run_probes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,26 @@ if TYPE_CHECKING:
 def probes_path(opened: Opened, model: str, answer_format: AnswerFormat, began: str) -> Path:
     """Return the file of a window's probes of one model and format."""
     return results_folder(opened) / f"{model}_{answer_format.value}_probes_{began}.json"
+
+
+def kept_probing(path: Path) -> Generator[Probing, None, None]:
+    """Yield what the probes of a file found, once.
+
+    Raises
+    ------
+    CtvqaError
+        When it is not such a file.
+    """
+    answers: dict[str, dict[str, ProbeAnswer]] = {}
+    every = read_probe_answers(path)
+    for answer in every:
+        answers.setdefault(answer.question_id, {})[answer.probe] = answer
+    found = summaries(every)
+    failed = sum(answer.verdict is Verdict.FAILED for answer in every)
+    yield Probing(
+        False, "", len(every), len(every), failed, None, "Read from a file.", str(path), answers,
+        found, behaviour(found),
+    )  # fmt: skip
 
 
 def probe_reports(

@@ -164,6 +164,19 @@ def row_key(question_id: str, probe: str) -> str:
     return f"{question_id}@{probe}"
 
 
+_HEAD_BYTES = 4 * 1024**2
+
+
+def holds_probes(path: Path) -> bool:
+    """Return whether a file is one that probes wrote, by its head; never raises."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES).partition(b'"results": [')[0]
+    except OSError:
+        return False
+    return f'"kind": "{KIND}"'.encode() in head
+
+
 def read_probe_answers(path: Path) -> tuple[ProbeAnswer, ...]:
     """Return the answers in a probe file, and none of their originals.
 

@@ -26,6 +26,7 @@ from napari_ctvqa.io.case_cache import CaseCache
 from napari_ctvqa.runners.desk import OpenRequest, ScoredRun, opened_steps, read_runs, rescored
 from napari_ctvqa.runners.kept import results_folder
 from napari_ctvqa.runners.opening import Opened
+from napari_ctvqa.runners.probing import holds_probes
 from napari_ctvqa.widgets.auditor import Auditor
 from napari_ctvqa.widgets.chain_work import NO_CHAINS, ChainWork
 from napari_ctvqa.widgets.focus import Focus
@@ -247,6 +248,9 @@ class Coordinator(QObject):
                     hint="Open the benchmark first, then its result file.",
                 )
             )
+            return
+        if holds_probes(Path(str(path))):
+            self.prober.show_file(Path(str(path)))
             return
         opened = self.opened
         self.jobs.start(

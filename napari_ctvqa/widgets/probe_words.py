@@ -83,7 +83,8 @@ def progress_words(probing: Probing) -> str:
     """Return count, failures and time left."""
     if not probing.total:
         return "Starting …" if probing.running else ""
-    parts = [f"{probing.model}: {probing.done:,} of {probing.total:,}"]
+    named = f"{probing.model}: " if probing.model else ""
+    parts = [f"{named}{probing.done:,} of {probing.total:,}"]
     if probing.failed:
         parts.append(f"{probing.failed:,} failed")
     left = time_left(probing.seconds_left) if probing.running else ""

@@ -11,12 +11,13 @@ from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.probing import Probing
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.choices import UnconfirmedHostError
-from napari_ctvqa.runners.probe_reports import probe_reports
+from napari_ctvqa.runners.probe_reports import kept_probing, probe_reports
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import THIS_QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.runners.choices import Wanted
@@ -80,6 +81,11 @@ class Prober:
             partial(self._failed, wanted, partial(self.start, scope, probes)),
             self._ended,
         )
+
+    def show_file(self, path: Path) -> None:
+        """Show what the probes of a file found; not while others run."""
+        if SLOT not in self.jobs:
+            self.jobs.start(SLOT, kept_probing(path), self._take)
 
     def cancel(self) -> None:
         """Stop at the next word; what was answered is kept."""

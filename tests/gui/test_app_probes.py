@@ -9,8 +9,12 @@ import pytest
 from project_file import ROOT
 from qtpy.QtWidgets import QPushButton
 
+from napari_ctvqa.core.probe_results import Verdict
+from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import RunState
+from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners.choices import Wanted
+from napari_ctvqa.runners.probing import run_probes
 from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
@@ -79,3 +83,16 @@ def test_opening_something_else_lets_go_of_what_was_found(app):
     app.session.wishes.open_path.emit(app.session.path)
     assert ended(app)
     assert app.session.probing.total == 0 and not app.session.probing.path
+
+
+def test_a_probe_file_is_opened_where_result_files_are(app, tmp_path):
+    session = app.session
+    out = tmp_path / "probes.json"
+    steps = run_probes(
+        app.coordinator.opened, MODEL, AnswerFormat.MC, out, rows=[0], probes=("blank",)
+    )
+    assert list(steps)[-1].done == 2
+    session.wishes.open_results.emit(out)
+    assert ended(app)
+    assert session.probing.of(session.question.id)["blank"].verdict is Verdict.UNCHANGED
+    assert session.probing.found and session.problem is None and not session.runs
