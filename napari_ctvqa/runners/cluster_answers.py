@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.runners.choices import Wanted
     from napari_ctvqa.runners.cluster import Came, Cluster
 
-AT_A_TIME = 8
-"""Questions of a case that a worker answers before it tells of them; of a model, which is slow."""
+AT_A_TIME, RULES_AT_A_TIME = 8, 100
+"""Questions of a case that a worker answers before it tells of them: a model, the quick rules."""
 
 
 def checking(cluster: Cluster) -> Callable[[Iterator[Task]], Generator[Done | None, None, None]]:
@@ -108,7 +108,7 @@ class ClusterAnswers:
         assert questions is not None
         slow = isinstance(asking.answerer, ModelAnswerer)
         for case_id, rows in questions.by_case(pending):
-            size = AT_A_TIME if slow else len(rows)
+            size = AT_A_TIME if slow else RULES_AT_A_TIME
             for begin in range(0, len(rows), size):
                 some = rows[begin : begin + size]
                 asked = [questions[row] for row in some]

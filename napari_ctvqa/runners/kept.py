@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 
 from napari_ctvqa.core.errors import CtvqaError
+from napari_ctvqa.io.append_log import BusyError
 from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal, result_file_of
 from napari_ctvqa.io.seen_files import has_seen
 from napari_ctvqa.io.seen_writing import SeenFiles
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.runners.opening import Opened
 
 _MOST_UNFINISHED = 20
+_ENDING_S, _LOOK_EVERY_S = 2.0, 0.1
 
 
 def results_folder(opened: Opened) -> Path:
@@ -44,8 +47,9 @@ def unfinished(
     """Return the newest result file in the user's data whose run can go on; None for none.
 
     It was stopped or killed before its end, ``config`` says that it was made alike, and no other
-    window is at it.
+    window is at it. One that was just stopped is waited for while it ends.
     """
+    until = time.monotonic() + _ENDING_S
     found = results_folder(opened).glob(
         f"{glob.escape(model)}_{answer_format.value}_*.partial.jsonl"
     )
@@ -53,12 +57,22 @@ def unfinished(
         path = result_file_of(partial)
         if "_single_" in path.name:
             continue
+        if _can_go_on(path, config, until):
+            return path
+    return None
+
+
+def _can_go_on(path: Path, config: Mapping[str, Any], until: float) -> bool:
+    while True:
         try:
             with ResultJournal(path, config):
-                return path
+                return True
+        except BusyError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK_EVERY_S)
         except CtvqaError:
-            continue
-    return None
+            return False
 
 
 def checks_path(opened: Opened) -> Path:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay
 from test_server_pool import DOWN, Stub, chat
 
 from napari_ctvqa.core.records import AnswerFormat
-from napari_ctvqa.io.result_journal import partial_of
+from napari_ctvqa.io.result_journal import ResultJournal, partial_of
 from napari_ctvqa.runners.answering import ModelAnswerer
+from napari_ctvqa.runners.batch import batch_description
 from napari_ctvqa.runners.desk import GOES_ON, BatchReport, batch_answers
 from napari_ctvqa.runners.kept import results_folder
 from napari_ctvqa.runners.opening import open_path
@@ -73,6 +75,25 @@ def test_a_stopped_run_goes_on_in_its_file_and_shows_what_it_had(bench, monkeypa
     assert isinstance(last, BatchReport) and (last.done, last.scored) == (QUESTIONS, QUESTIONS)
     metrics = json.loads(out.read_text())["metrics"]
     assert last.accuracy == pytest.approx(metrics["overall"]["accuracy"], abs=1e-3)
+
+
+def test_a_run_that_is_just_ending_is_waited_for_and_goes_on(bench):
+    opened = open_path(bench)
+    out = stopped_after(opened, asked("A: so"), 2)
+    config = batch_description(opened, asked("A"), AnswerFormat.MC)
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with ResultJournal(out, config):
+            held.set()
+            over.wait(0.5)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(20)
+    begun, *_ = started(opened, asked("B"))
+    thread.join()
+    assert Path(begun.path) == out
 
 
 def test_what_failed_is_asked_again_when_a_run_goes_on(bench):
