@@ -472,6 +472,22 @@ def test_accuracy_and_servers_are_told_while_it_runs_and_the_accuracy_hides(show
     assert "Official accuracy: 61.9% of 400 answers" in shown_texts(panel)
 
 
+def test_answers_that_come_read_no_file_and_parse_no_address(show, monkeypatch):
+    session = opened(rows=np.arange(3))
+    panel = show(session)
+    panel._model.choose("big")
+    panel._model._server.setText("http://gpu7:8000/v1")
+    session.update(progress=RunProgress(RunState.RUNNING, "big", 0, 400))
+    looked = []
+    monkeypatch.setattr(hosts, "confirmed", lambda: looked.append("confirmed") or ())
+    for done in range(1, 4):
+        session.update(progress=RunProgress(RunState.RUNNING, "big", done, 400))
+    assert looked == []
+    assert not _button(panel, "Run").isEnabled()
+    session.update(progress=RunProgress(RunState.IDLE, "big", 400, 400))
+    assert looked and _button(panel, "Run").isEnabled()
+
+
 def test_several_servers_are_one_line_and_each_host_is_named(show, monkeypatch):
     session = opened(rows=np.arange(3))
     panel = show(session)

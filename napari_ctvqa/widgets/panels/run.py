@@ -48,6 +48,7 @@ class RunPanel(QWidget):
         super().__init__()
         self._session = session
         self._rate = Rate()
+        self._was_running = False
         Styling(self)
         self._model = ModelForm()
         self._host = Label(role="small")
@@ -218,7 +219,9 @@ class RunPanel(QWidget):
         self._unload.setText(f"Unload {one_line(loaded, 40)}")
         cancelling = progress.state is RunState.CANCELLING
         self._cancel.setText("Stopping …" if cancelling else "Cancel")
-        self._show_scope()
+        if not (running and self._was_running):  # nothing of it changes while answers come
+            self._show_scope()
+        self._was_running = running
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""
