@@ -1,13 +1,19 @@
 """The shipped model through the real worker: a demo question from end to end, then with a tool."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from napari_ctvqa.cli import main
+from napari_ctvqa.core.confidence import confidence_of
+from napari_ctvqa.core.records import AnswerFormat, Option
 from napari_ctvqa.demo import ensure_demo
+from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.seen_files import read_events, read_seen
-from napari_ctvqa.runners.choices import missing_libraries, shipped_folder
+from napari_ctvqa.runners.batch import answer_one
+from napari_ctvqa.runners.choices import Wanted, answerer_for, missing_libraries, shipped_folder
+from napari_ctvqa.runners.opening import open_path
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,3 +74,25 @@ def test_it_calls_a_tool_and_answers_from_its_result(demo, tmp_path):
     assert call["tool"] == "measure" and call["arguments"]["measurement_type"] == "volume_cm3"
     assert call["result"]["value"] == pytest.approx(float(row["answer"]), rel=0.02)
     assert final == {"step": 2, "final_answer": row["raw_output"]}
+
+
+def test_how_sure_it_is_stays_with_what_an_option_says(demo):
+    """Options in other places: other letters, the same shares for the same words."""
+    opened = open_path(demo)
+    questions = [opened.questions[row] for row in range(len(opened.questions))]
+    asked = next(q for q in questions if q.subtype == "kidney lesion existence")
+    texts = [option.text for option in asked.options]
+    turned = replace(asked, options=tuple(map(Option, "ABCD", texts[::-1])))
+    case = read_case(opened.case_files(asked.case_id), wanted=())
+    toy = answerer_for(Wanted("toy", device="cpu", confidence="logits"), opened)
+    try:
+        both = [answer_one(toy, one, case, AnswerFormat.MC) for one in (asked, turned)]
+    finally:
+        toy.close()
+    found = [confidence_of(prediction) for prediction in both]
+    shares = [{one.text: one.share for one in made.options} for made in found]
+    assert shares[0] == pytest.approx(shares[1], rel=1e-4) and set(shares[0]) == set(texts)
+    assert both[0].raw_text != both[1].raw_text
+    for prediction, made in zip(both, found, strict=True):
+        assert made.answer == prediction.raw_text
+        assert made.value == pytest.approx(max(shares[0].values()), rel=1e-4)
