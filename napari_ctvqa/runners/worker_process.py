@@ -39,12 +39,14 @@ _ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1",
     "PYTHONUNBUFFERED": "1",
     "PYTHONFAULTHANDLER": "1",
     "PYTHONUTF8": "1",
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
 }
-"""What every worker gets unless the caller says otherwise: no network, whole logs."""
+"""What every worker gets unless the caller says otherwise: no network, whole logs, and no pickled
+code out of a checkpoint, whoever reads it (until 2.6 torch ran that by default)."""
 
 
 class Ended(Exception):

@@ -15,36 +15,58 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
+import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 MAX_CODE_FILES = 5000
+MAX_CODE_FOLDERS = 50_000
 MAX_CODE_BYTES = 200_000_000
+MAX_CONFIG_BYTES = 4_000_000
+_CODE = (".py", ".pyw", ".pyc", ".so", ".pyd")
+"""What Python imports, on any system."""
 _VERSION_WITH_DTYPE = (4, 56)
 """Until then transformers called the argument ``torch_dtype``."""
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth")
 
 
 def code_files(folder: Path) -> list[Path]:
-    """Return the Python files under a folder, sorted; links that lead out of it, too.
+    """Return the files under a folder that an import can run, sorted.
+
+    Compiled ones, too, as they take the place of a source beside them; and what lies behind links.
 
     Raises
     ------
     ValueError
-        When there are more of them than any model's code has.
+        When there are more of them, or of folders, than any model's code has.
     """
     found: list[Path] = []
-    for path in folder.rglob("*.py"):
-        found.append(path)
-        if len(found) > MAX_CODE_FILES:
-            raise ValueError(f"{folder} holds more than {MAX_CODE_FILES} Python files")
+    for number, (where, folders, names) in enumerate(os.walk(folder, followlinks=True)):
+        code = [Path(where, name) for name in names if name.lower().endswith(_CODE)]
+        found.extend(path for path in code if path.is_file())
+        if len(found) > MAX_CODE_FILES or number > MAX_CODE_FOLDERS:
+            raise ValueError(
+                f"{folder} holds more than {MAX_CODE_FILES} Python files or "
+                f"{MAX_CODE_FOLDERS} folders"
+            )
+        folders[:] = [name for name in folders if not _leads_back(where, name)]
     return sorted(found)
 
 
+def _leads_back(where: str, name: str) -> bool:
+    """Return whether a folder is a link to one that it lies in."""
+    path = Path(where, name)
+    if not path.is_symlink():
+        return False
+    here, there = Path(where).resolve(), path.resolve()
+    return there == here or there in here.parents
+
+
 def code_mark(folders: list[Path]) -> str:
-    """Return a mark of all Python code under these folders: names and contents; empty for none.
+    """Return a mark of all code under these folders: names and contents; empty for none.
 
     Raises OSError or ValueError where it cannot be read, or there is too much of it.
     """
@@ -52,10 +74,10 @@ def code_mark(folders: list[Path]) -> str:
     size = 0
     for number, folder in enumerate(folders):
         for path in code_files(folder):
-            content = path.read_bytes()
-            size += len(content)
+            size += path.stat().st_size
             if size > MAX_CODE_BYTES:
                 raise ValueError(f"the code under {folder} is larger than {MAX_CODE_BYTES} bytes")
+            content = path.read_bytes()
             name = path.relative_to(folder).as_posix()
             mark.update(f"{number} {name} {len(content)}\n".encode("utf-8", "surrogatepass"))
             mark.update(content)
@@ -63,11 +85,38 @@ def code_mark(folders: list[Path]) -> str:
 
 
 def code_folders(loader: str, folder: Path, repository: str) -> list[Path]:
-    """Return where the code lies that a loader runs."""
+    """Return where the code lies that a loader runs.
+
+    Merlin's folder may be one of many libraries, of which it is given its own and the tokenizer
+    that it downloaded.
+    """
     if loader == "merlin":
-        return [folder / "merlin"]
-    own = [folder] if loader in ("m3d", "med3dvlm") else []
-    return [*own, Path(repository)] if repository else own
+        return [folder / "merlin", folder / "checkpoints"]
+    return [folder, Path(repository)] if repository else [folder]
+
+
+def check_names_no_other(folder: Path, failure: Any) -> None:
+    """Refuse a model whose configuration takes its code from elsewhere: ``owner/name--file.Class``.
+
+    transformers would run that code, whatever was allowed.
+    """
+    for name in ("config.json", "tokenizer_config.json"):
+        path = folder / name
+        if not path.is_file():
+            continue
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise failure("bad_model", f"{path} is larger than {MAX_CONFIG_BYTES} bytes.")
+        try:
+            read = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise failure("bad_model", f"{path} is no JSON: {str(error)[:200]}.") from None
+        named = read.get("auto_map") if isinstance(read, dict) else None
+        if "--" in json.dumps(named):
+            raise failure(
+                "bad_model",
+                f"{path} takes its code from another place than its folder, which is not run.",
+                "Put that code into the folder and take what stands before -- out of auto_map.",
+            )
 
 
 def _base() -> Any:
@@ -160,18 +209,21 @@ class Engine(_PICTURES.Engine):  # type: ignore[misc]
         """Refuse code that nobody allowed, and code that is another one than was allowed."""
         folders = code_folders(wish["loader"], Path(wish["folder"]), wish.get("repository") or "")
         mark = code_mark(folders)
+        sys.dont_write_bytecode = True  # compiled code beside the allowed one would be other code
+        check_names_no_other(Path(wish["folder"]), self._failure)
         if not mark:
             return
+        named = " and ".join(str(one) for one in folders)
         if not wish.get("trust_remote_code"):
             raise self._failure(
                 "bad_model",
-                f"{folders[0]} holds code of its own, which is not run.",
+                f"{named} holds code of its own, which is not run.",
                 "Allow it if you trust where it came from: --trust-code.",
             )
         if mark != wish.get("code_mark"):
             raise self._failure(
                 "bad_model",
-                f"The code in {folders[0]} is not what was allowed ({wish.get('code_mark')}, now "
+                f"The code in {named} is not what was allowed ({wish.get('code_mark')}, now "
                 f"{mark}).",
                 "Look at what changed and allow it again: --trust-code.",
             )
@@ -457,10 +509,14 @@ class Merlin(Loader):
 
     def load(self, talk: Any) -> None:
         """Build the model that the library builds; it reads its checkpoint from its own folder."""
-        self.insert(self.folder)
-        library = importlib.import_module("merlin")
+        library = _package("merlin", self.folder / "merlin")
         talk.status("Loading the weights")
-        self.model = library.Merlin(RadiologyReport=True).eval().to(self.device)
+        before = Path.cwd()
+        os.chdir(self.folder)  # the library keeps its tokenizer in ./checkpoints
+        try:
+            self.model = library.Merlin(RadiologyReport=True).eval().to(self.device)
+        finally:
+            os.chdir(before)
         self.dtype = self.torch.float32
         self.tokenizer = self.model.model.decode_text.tokenizer
 
@@ -604,6 +660,19 @@ LOADERS: dict[str, Any] = {
 
 
 # ------------------------------------------------------------------------------------------ helpers
+
+
+def _package(name: str, folder: Path) -> Any:
+    """Import a package from its own folder: nothing that lies beside it can be imported."""
+    specification = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if specification is None or specification.loader is None:
+        raise ImportError(f"{folder} is no package")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
 
 
 def _user_text(request: dict[str, Any]) -> str:

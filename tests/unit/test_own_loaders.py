@@ -1,6 +1,9 @@
 """Code that lies with a model runs only after a person allowed exactly this code."""
 
 import json
+import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +13,7 @@ from napari_ctvqa.io import code_consents
 from napari_ctvqa.io.code_consents import CodeConsent
 from napari_ctvqa.runners import own_loaders, worker, worker_volumes
 from napari_ctvqa.runners.choices import Wanted, answerer_for, choices, trust_code
+from napari_ctvqa.runners.worker_process import _ENVIRONMENT
 
 PRESETS = [
     (family, preset)
@@ -117,6 +121,108 @@ def test_a_name_and_its_content_make_the_mark(folder):
     (folder / "other.py").unlink()
     assert worker_volumes.code_mark([folder]) == ""
     assert own_loaders.consent_for(M3D, folder, "") is None
+
+
+@pytest.mark.parametrize("name", ["code.so", "b/__pycache__/x.pyc", "x.PYD", "b/code.py"])
+def test_whatever_python_imports_is_part_of_the_mark(folder, name):
+    """Compiled code is imported instead of the source beside it."""
+    before = worker_volumes.code_mark([folder])
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(b"\x00")
+    assert worker_volumes.code_mark([folder]) != before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right of their own there")
+def test_code_behind_links_is_part_of_the_mark_and_a_loop_ends(folder, tmp_path):
+    before = worker_volumes.code_mark([folder])
+    behind = tmp_path / "elsewhere"
+    behind.mkdir()
+    (behind / "x.py").write_text("x = 1\n", encoding="utf-8")
+    (folder / "linked").symlink_to(behind)
+    (folder / "loop").symlink_to(folder)
+    linked = worker_volumes.code_mark([folder])
+    (behind / "x.py").write_text("x = 2\n", encoding="utf-8")
+    assert len({before, linked, worker_volumes.code_mark([folder])}) == 3
+    os.mkfifo(folder / "pipe.py")
+    (folder / "gone.py").symlink_to(folder / "nothing")
+    assert worker_volumes.code_mark([folder]), "neither can be read, neither is waited for"
+
+
+def test_too_much_code_is_not_read(folder, monkeypatch):
+    monkeypatch.setattr(worker_volumes, "MAX_CODE_BYTES", 3)
+    with pytest.raises(InputFileError, match="larger"):
+        own_loaders.consent_for(M3D, folder, "")
+    monkeypatch.setattr(worker_volumes, "MAX_CODE_FILES", 0)
+    with pytest.raises(InputFileError, match="more than"):
+        own_loaders.consent_for(M3D, folder, "")
+
+
+def test_the_model_folder_s_code_is_asked_about_beside_the_repository_s(folder, tmp_path):
+    """A repository may load a model with the code of its folder, too."""
+    for loader in ("radfm", "llava-med", "ct-chat", "vila-m3"):
+        assert worker_volumes.code_folders(loader, folder, str(tmp_path)) == [folder, tmp_path]
+    assert worker_volumes.code_folders("merlin", folder, "") == [
+        folder / "merlin", folder / "checkpoints",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"auto_map": {"AutoModel": "../other--code.Model"}}', "another place"),
+        ('{"auto_map": {"AutoTokenizer": ["owner/name--code.Words", null]}}', "another place"),
+        ('{"auto_map": ', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_code_from_another_place_is_refused_though_this_one_was_allowed(folder, name, text, why):
+    (folder / name).write_text(text, encoding="utf-8")
+    mark = worker_volumes.code_mark([folder])
+    assert why in refusal(folder, trust_remote_code=True, code_mark=mark)
+
+
+def test_a_checkpoint_s_pickled_code_is_not_run_by_a_repository_either():
+    assert _ENVIRONMENT["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "1"
+
+
+def test_a_package_is_imported_from_its_own_folder_alone(tmp_path):
+    """What lies beside the allowed code was not allowed."""
+    package = tmp_path / "ctvqa_stand_in"
+    package.mkdir()
+    (package / "__init__.py").write_text("from ctvqa_stand_in import inner\n", encoding="utf-8")
+    (package / "inner.py").write_text("import ctvqa_beside\n", encoding="utf-8")
+    (tmp_path / "ctvqa_beside.py").write_text("", encoding="utf-8")
+    with pytest.raises(ImportError, match="ctvqa_beside"):
+        worker_volumes._package("ctvqa_stand_in", package)
+    (package / "inner.py").write_text("value = 3\n", encoding="utf-8")
+    assert worker_volumes._package("ctvqa_stand_in", package).inner.value == 3
+
+
+def test_merlin_finds_its_tokenizer_beside_it_and_the_folder_is_left_again(tmp_path, monkeypatch):
+    """The library looks in ./checkpoints; a worker stands in a folder of its own."""
+    package = tmp_path / "merlin"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import os\n"
+        "class Merlin:\n"
+        "    def __init__(self, RadiologyReport):\n"
+        "        self.at, self.model = os.getcwd(), self\n"
+        "        self.decode_text = self\n"
+        "        self.tokenizer = None\n"
+        "    def eval(self): return self\n"
+        "    def to(self, device): return self\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setitem(sys.modules, "merlin", None)
+    before = os.getcwd()  # noqa: PTH109
+    loader = worker_volumes.Merlin(
+        SimpleNamespace(float32=4), {"folder": str(tmp_path)},
+        {"device": "cpu", "dtype": "float32"}, worker.Failure,
+    )  # fmt: skip
+    loader.load(Talk())
+    assert os.path.samefile(loader.model.at, tmp_path)  # noqa: PTH121
+    assert os.getcwd() == before  # noqa: PTH109
 
 
 def test_what_is_missing_is_named(folder, tmp_path):
