@@ -2,7 +2,8 @@
 
 ``FILE.seen/`` holds for each question a folder with ``ask.json`` (every request: messages, tools,
 sampling, recipe, where each picture lies in the CT) and ``events.jsonl`` (what happened, with
-seconds since the beginning), and ``pictures/`` with every picture once, named by its content.
+seconds since the beginning), ``masks.npz`` where the model outlined something, and ``pictures/``
+with every picture once, named by its content.
 ``io.seen_writing`` writes them. Whoever reads them trusts nothing in them: names, sizes and shapes
 are checked.
 """
@@ -40,10 +41,14 @@ from napari_ctvqa.core.events import (
 from napari_ctvqa.core.model_volumes import ModelVolume
 from napari_ctvqa.core.records import ToolCall, ToolResult
 from napari_ctvqa.io.json_files import is_file, read_json, read_json_lines
+from napari_ctvqa.io.mask_files import MASKS, read_masks
 from napari_ctvqa.io.pictures import read_png
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from napari_ctvqa.core.cases import Mask
+    from napari_ctvqa.core.geometry import Grid
 
 logger = logging.getLogger(__name__)
 
@@ -267,6 +272,15 @@ def _range(part: Sequence[Any]) -> tuple[int, int]:
 
 def _call(data: Mapping[str, Any]) -> ToolCall:
     return ToolCall(str(data["name"]), dict(data["arguments"]))
+
+
+def kept_masks(results: Path, question_id: str, grid: Grid) -> tuple[Mask, ...]:
+    """Return the masks that a model outlined with an answer; none where none were kept.
+
+    Raises InputFileError when they are damaged or lie on another grid.
+    """
+    path = _folder_of(results, question_id) / MASKS
+    return read_masks(path, grid) if is_file(path) else ()
 
 
 def read_events(results: Path, question_id: str) -> tuple[TimedEvent, ...]:

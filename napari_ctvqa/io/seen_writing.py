@@ -22,6 +22,7 @@ from napari_ctvqa.core.events import (
     CallReturned,
     Done,
     Failed,
+    Outlined,
     Sent,
     Status,
     Tokens,
@@ -30,6 +31,7 @@ from napari_ctvqa.core.events import (
 )
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.io.append_log import json_line, sync_folder
+from napari_ctvqa.io.mask_files import MASKS, masks_as_bytes
 from napari_ctvqa.io.pictures import png_of
 from napari_ctvqa.io.seen_files import (
     ASK,
@@ -44,6 +46,7 @@ from napari_ctvqa.io.seen_files import (
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Message, Picture
+    from napari_ctvqa.core.cases import Mask
     from napari_ctvqa.core.model_volumes import ModelVolume
 
 logger = logging.getLogger(__name__)
@@ -81,6 +84,8 @@ class SeenAnswer:
         self.config: Mapping[str, Any] = {}
         """How it was made, where no result file says so."""
         self.sent: list[Sent] = []
+        self.masks: list[Mask] = []
+        """What a volume model outlined, on the CT's grid."""
         self.lines: list[bytes] = []
         """Events as JSON lines, with seconds since this object was made."""
         self._has_picture = has_picture
@@ -94,6 +99,8 @@ class SeenAnswer:
     def take(self, event: object) -> None:
         """Note an event with the time; what is no event is passed over."""
         seconds = round(time.monotonic() - self._began, 4)
+        if isinstance(event, Outlined):
+            self.masks.append(event.mask)
         told = _told(event)
         if told is None:
             return
@@ -185,6 +192,8 @@ class SeenFiles:
         }
         ask = json.dumps(data, ensure_ascii=True).encode("ascii")
         files = {ASK: ask, EVENTS: b"".join(answer.lines)}
+        if answer.masks:
+            files[MASKS] = masks_as_bytes(answer.masks)
         self._write_folder(folder_name(answer.question_id), files)
         return self._not_all() if self.pictures and not all(names.values()) else ""
 

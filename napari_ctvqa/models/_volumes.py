@@ -40,6 +40,12 @@ _BACKWARDS = "SAR"
 FILL_HU = -1024.0
 """Around a CT, where a recipe's own script puts a number without a meaning (ITK's pixel type)."""
 _TINY = 1e-8
+TURNED_IN_TRAINING = (
+    "it was trained on volumes that were turned by quarter turns and flipped at random, with the "
+    "answers as they were: what it says of left and right is not to be relied on"
+)
+"""Of the M3D data loaders (half of the volumes turned in the slice, each axis flipped in a tenth);
+Med3DVLM's are the same."""
 
 Change = Callable[[FloatArray], FloatArray]
 

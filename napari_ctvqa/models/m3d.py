@@ -39,6 +39,7 @@ from napari_ctvqa.core.volume_grounding import without_marks
 from napari_ctvqa.models._volume_family import VolumeFamily, Worded
 from napari_ctvqa.models._volumes import (
     FILL_HU,
+    TURNED_IN_TRAINING,
     Laid,
     Scaling,
     along,
@@ -191,4 +192,5 @@ MODEL = VolumeFamily(
     by_own_range=("m3d", "m3d-seg", "ct-spatialvqa"),
     processor=lambda given: {"seg_enable": given["segment"]},
     clean=without_marks,
+    notes=(TURNED_IN_TRAINING,),
 )

@@ -32,6 +32,7 @@ from napari_ctvqa.core.asking import Preset, Sampling
 from napari_ctvqa.models._volume_family import VolumeFamily, Worded
 from napari_ctvqa.models._volumes import (
     FILL_HU,
+    TURNED_IN_TRAINING,
     along,
     as_filed,
     by_range,
@@ -124,4 +125,5 @@ MODEL = VolumeFamily(
     _word,
     "med3dvlm 1",
     by_own_range=("med3dvlm", "ct-spatialvqa", "app"),
+    notes=(TURNED_IN_TRAINING,),
 )

@@ -154,5 +154,9 @@ MODEL = VolumeFamily(
     _word,
     "radfm 1",
     by_own_range=("radfm",),
-    notes=("RadFM's own code draws the answer: at most 200 tokens, greedy, whatever is set",),
+    notes=(
+        "RadFM's own code draws the answer: at most 200 tokens, greedy, whatever is set",
+        "how its training volumes are turned is not stated: rows to Posterior, columns to Left and "
+        "slices to Superior are assumed",
+    ),
 )

@@ -16,14 +16,14 @@ from napari_ctvqa.core.picture_tokens import resized_px
 from napari_ctvqa.core.saw import seen_of_chain
 from napari_ctvqa.core.volume_sight import seen_of_case
 from napari_ctvqa.extensions import families
-from napari_ctvqa.io.seen_files import has_seen, read_seen
+from napari_ctvqa.io.seen_files import has_seen, kept_masks, read_seen
 from napari_ctvqa.runners.recorded import recorded_answers
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from napari_ctvqa.core.asking import Picture, Prepared
-    from napari_ctvqa.core.cases import Case
+    from napari_ctvqa.core.cases import Case, Mask
     from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.live import LiveRun
     from napari_ctvqa.core.model_volumes import ModelVolume
@@ -55,6 +55,8 @@ class SawReport:
     """That volume with its numbers; made again from the CT where the answer was kept."""
     recording: str = ""
     problem: str = ""
+    masks: tuple[Mask, ...] = ()
+    """What the model of a kept answer outlined; a running one tells its own."""
 
 
 def saw_reports(
@@ -71,8 +73,11 @@ def saw_reports(
     recording = str(found[0]) if found else ""
     if live is not None and live.question_id == question.id and live.sent:
         model, words, sent, problem = live.model, live.text, live.sent, ""
+        masks: tuple[Mask, ...] = ()
     else:
         model, words, sent, problem = _kept(question, runs)
+        masks, damage = _outlined(sent, case, question, runs.get(model))
+        problem = problem or damage
     volume, unlike = _volume(sent, case)
     yield SawReport(
         question.id,
@@ -84,7 +89,20 @@ def saw_reports(
         volume,
         recording,
         problem or unlike,
+        masks,
     )
+
+
+def _outlined(
+    sent: Sequence[Prepared], case: Case | None, question: Question, run: Run | None
+) -> tuple[tuple[Mask, ...], str]:
+    """Return the masks that were kept with an answer, and why there are none to show."""
+    if not sent or run is None or case is None or not is_of_case(sent[-1], case):
+        return (), ""
+    try:
+        return kept_masks(Path(run.path), question.id, case.volume.display_grid), ""
+    except CtvqaError as error:
+        return (), str(error)
 
 
 def _kept(

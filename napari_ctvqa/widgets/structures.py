@@ -55,6 +55,7 @@ class Structures:
             (session.case_changed, self._on_case_changed),
             (session.segmenting_changed, self._read_made),
             (session.live_changed, self._take_outlined),
+            (session.saw_changed, self._take_outlined),
         ]
         for signal, slot in self._connections:
             signal.connect(slot)
@@ -130,14 +131,14 @@ class Structures:
 
     def _take_outlined(self) -> None:
         """Show what a volume model outlined beside its answer, in the case that it is of."""
-        live, question, case = self.session.live, self.session.question, self.session.case
-        masks = () if live is None else live.masks
-        if not masks or masks is self._outlined or question is None or case is None:
-            return
-        if live is not None and live.question_id == question.id:
-            self._outlined = masks
-            if all(mask.region.grid is case.volume.display_grid for mask in masks):
-                self._take((Source.PREDICTED, masks, ()))
+        session, question, case = self.session, self.session.question, self.session.case
+        for said in (session.live, session.saw):
+            if said is None or question is None or said.question_id != question.id:
+                continue
+            if said.masks and said.masks is not self._outlined and case is not None:
+                self._outlined = said.masks
+                if all(m.region.grid is case.volume.display_grid for m in said.masks):
+                    self._take((Source.PREDICTED, said.masks, ()))
 
     def _read_made(self) -> None:
         """Read what a program has made of the CT, once the case's own masks are there."""

@@ -259,6 +259,12 @@ def test_slices_can_be_looked_at_in_place(case):
         assert abs(grey - volume.values[number, 10, 200]) < 0.51 / 255 + 1e-6
 
 
+def test_a_reader_is_told_what_was_made_of_the_ct_and_what_of_sides_is_worth(phantom_case):
+    grid, *_, sides = prepared(case_at(phantom_case)).notes
+    assert "32 x 256 x 256 voxels" in grid and "axes to SPL" in grid
+    assert "left and right is not to be relied on" in sides
+
+
 def test_many_questions_about_a_case_share_one_volume(phantom_case):
     case = case_at(phantom_case)
     first = prepared(case).ask.volume

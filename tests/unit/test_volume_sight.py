@@ -12,16 +12,17 @@ from napari_ctvqa.core.asking import Prepared
 from napari_ctvqa.core.cases import Mask, Source
 from napari_ctvqa.core.chains import EvidenceChain, EvidenceStep, StepKind
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.core.events import Done, Sent
+from napari_ctvqa.core.events import Done, Outlined, Sent
 from napari_ctvqa.core.live import LiveRun
-from napari_ctvqa.core.records import AnswerFormat, Question, Reference
+from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Reference, Run
 from napari_ctvqa.core.regions import region_of
 from napari_ctvqa.core.saw import Sight
 from napari_ctvqa.core.volume_sight import seen_in_volume, seen_of_case
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.mask_files import MASKS
 from napari_ctvqa.io.reader import read_case
-from napari_ctvqa.io.seen_files import ASK, folder_name, read_seen, seen_folder
+from napari_ctvqa.io.seen_files import ASK, folder_name, kept_masks, read_seen, seen_folder
 from napari_ctvqa.io.seen_writing import SeenFiles
 from napari_ctvqa.runners import sight
 from napari_ctvqa.runners.sight import saw_reports
@@ -218,3 +219,56 @@ def test_a_damaged_place_is_no_place(case, tmp_path, damage):
     path.write_text(json.dumps(said), encoding="utf-8")
     with pytest.raises(InputFileError):
         read_seen(tmp_path / "run.jsonl", "q1")
+
+
+def outlined(case, tmp_path, *masks):
+    files = SeenFiles(tmp_path / "run.jsonl")
+    answer = files.answer("q1", "m")
+    answer.take(Sent(prepared(case)))
+    for mask in masks:
+        answer.take(Outlined(mask))
+    answer.take(Done("It is [SEG]."))
+    assert files.keep(answer) == ""
+    return tmp_path / "run.jsonl"
+
+
+def a_mask(region, name="M3D: liver"):
+    return Mask(name, "liver", Source.PREDICTED, region, region)
+
+
+def test_what_a_model_outlined_is_kept_with_its_answer(case, tmp_path):
+    liver, nothing = case.masks["liver"].region, spots(case)
+    results = outlined(case, tmp_path, a_mask(liver), a_mask(nothing, "nothing"))
+    grid = case.volume.display_grid
+    back, empty = kept_masks(results, "q1", grid)
+    assert (back.name, back.structure, back.source) == ("M3D: liver", "liver", Source.PREDICTED)
+    assert back.region.box_zyx == liver.box_zyx and back.region.grid is grid
+    np.testing.assert_array_equal(back.region.crop_zyx, liver.crop_zyx)
+    assert empty.region.empty and kept_masks(results, "q2", grid) == ()
+    runs = {"m": Run("m", {"q1": Prediction("q1", "m", "It is .")}, path=str(results))}
+    (found,) = saw_reports(SimpleNamespace(), QUESTION, case, None, runs, None)
+    assert [mask.name for mask in found.masks] == ["M3D: liver", "nothing"] and not found.problem
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"box_0": np.array([[0, 99], [0, 1], [0, 1]])},
+        {"box_0": np.array([[0.0, 1.0]] * 3)},
+        {"bits_0": np.zeros(3, np.uint8)},
+        {"grid_0": np.array([1, 2, 3])},
+        {"names_0": np.array([{"a": 1}], object)},
+        None,
+    ],
+    ids=["outside", "no numbers of voxels", "too few bits", "other grid", "pickle", "no file"],
+)
+def test_damaged_masks_are_told_and_nothing_of_them_runs(case, tmp_path, damage):
+    results = outlined(case, tmp_path, a_mask(case.masks["liver"].region))
+    path = seen_folder(results) / folder_name("q1") / MASKS
+    if damage is None:
+        path.write_bytes(b"PK no archive")
+    else:
+        with np.load(path) as arrays:
+            np.savez(path, **{**arrays, **damage})
+    with pytest.raises(InputFileError):
+        kept_masks(results, "q1", case.volume.display_grid)
