@@ -279,9 +279,8 @@ def _said(summary: ProbeSummary) -> ProbeSummary:
             said.append(f"{summary.turned} answers changed as they must.")
             said.append(_decided(summary.turned, BETTER_THAN_GUESSING, row.follows, row.ignores))
         if summary.kept.total:
-            said.append(
-                f"{summary.kept} answers stayed although none is right any more: these are guesses."
-            )
+            guesses = ": these are guesses." if summary.kept.count else "."
+            said.append(f"{summary.kept} answers stayed where none is right any more{guesses}")
         if summary.stayed.total:
             said.append(f"{summary.stayed} answers stayed, as they must.")
             said.append(_decided(summary.stayed, MOSTLY, row.steady, row.unsteady))
