@@ -3,9 +3,11 @@
 import json
 
 import numpy as np
+import phantoms
 import pytest
 import small_benchmark
 from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay
+from scripted_models import call as tool_call
 
 from napari_ctvqa.cli import main
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
@@ -201,9 +203,7 @@ def agent(opened, kit, *script, files=False):
 
 def test_an_agent_s_tools_measure_the_changed_case(opened, tmp_path):
     out = tmp_path / "p.json"
-    call = (
-        '<tool_call>{"name": "segment_organ", "arguments": {"target": "liver_lesion"}}</tool_call>'
-    )
+    call = tool_call("segment_organ", target="liver_lesion")
     heard = []
 
     def conclude(ask):
@@ -223,6 +223,31 @@ def test_tools_from_files_do_not_see_a_changed_case(opened, tmp_path):
     answerer, _ = agent(opened, "oracle", "A", files=True)
     probed(opened, answerer, out, ["mirrored"])
     assert "answer from oracle.json" in by_probe(out)["mirrored"].reason
+
+
+def test_tools_on_predicted_masks_measure_these(opened, tmp_path):
+    """The predicted liver has no lesion: the tool's result changes, and nothing else."""
+    shown = phantoms.phantom()
+    shown.masks["liver_lesion"] = np.zeros_like(shown.masks["liver_lesion"])
+    phantoms.save_case(tmp_path / "predicted" / "BDMAP_00000001", shown)
+    call = tool_call("segment_organ", target="liver_lesion")
+    heard = []
+
+    def conclude(ask):
+        heard.append(ask.messages[-1].text)
+        return "A"
+
+    way = ScriptedWay(call, conclude, call, conclude)
+    kit_of = KitOfCase(opened, "oracle", (tmp_path / "predicted",), False)
+    answerer = ModelAnswerer(
+        "m", "M", ScriptedFamily(), PRESET, way, mode="agent", kit="oracle", kit_of=kit_of
+    )
+    probed(opened, answerer, tmp_path / "p.json", ["tools_predicted"])
+    found = by_probe(tmp_path / "p.json")["tools_predicted"]
+    assert (found.verdict.value, found.effect.value) == ("unchanged", "unknown")
+    assert '"voxel_count": 0' not in heard[0] and '"voxel_count": 0' in heard[1]
+    first, second = (way.asks[n].messages[-1].text for n in (0, 2))
+    assert first == second and answerer.kit == "oracle"
 
 
 def test_tools_on_predicted_masks_need_an_agent_and_the_masks(opened, tmp_path):
