@@ -347,6 +347,28 @@ def test_neighbours_are_content_tokens_alone_the_token_itself_first():
     assert near.of(0, 1)[0].tolist() == [0]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_are_the_formula_for_every_candidate(seed):
+    """Numbers, not words: a wrong weight seldom changes which token is the best."""
+    torch.manual_seed(seed)
+    count, k, m = 30, 6, 12
+    rows, logits = torch.randn(count, 4), torch.randn(1, count) * 2
+    near = worker_decoding.Neighbours(torch, rows, lambda token: "word", count)
+    wanted = worker_decoding.Settings(k=k, m=m, p=1.0)
+    got = worker_decoding.SemanticSampling(torch, near, wanted, 0.0)(None, logits)[0].exp()
+    share = np.exp(logits[0].numpy().astype(float))
+    share /= share.sum()
+    unit = rows.numpy().astype(float)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    candidates = np.argsort(-share)[:m]
+    for token in range(count):
+        cosines = unit @ unit[token]
+        nearest = np.argsort(-cosines)[:k]
+        score = float((np.maximum(0, cosines[nearest]) * share[nearest]).sum())
+        wanted_score = score if token in candidates else 0.0
+        assert float(got[token]) == pytest.approx(wanted_score, rel=1e-4), token
+
+
 def test_a_candidate_without_meaning_is_an_ordinary_step():
     texts = ["left", "right", "!"]
     near = worker_decoding.Neighbours(torch, torch.eye(3), texts.__getitem__, 3)
