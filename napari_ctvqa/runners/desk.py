@@ -5,6 +5,7 @@ Nothing here knows of threads or windows: a Job runs these, a test lists them.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -393,13 +394,17 @@ def _window_first() -> Iterator[None]:
     """Let the window's thread have the interpreter sooner while many threads answer.
 
     A thread that wants it waits for Python's switch interval each time, 5 ms unless set, and Qt
-    gives it away at nearly every call.
+    gives it away at nearly every call. The garbage collector stops all threads while it looks
+    through everything: a quarter of a second in an open window, so that what is there by now is
+    left out until the run has ended.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_S))
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(before)
 
 

@@ -1,5 +1,6 @@
 """A run as the window starts it: goes on after a stop or a kill, in one file, in flat memory."""
 
+import gc
 import json
 import os
 import signal
@@ -75,6 +76,19 @@ def test_a_stopped_run_goes_on_in_its_file_and_shows_what_it_had(bench, monkeypa
     assert isinstance(last, BatchReport) and (last.done, last.scored) == (QUESTIONS, QUESTIONS)
     metrics = json.loads(out.read_text())["metrics"]
     assert last.accuracy == pytest.approx(metrics["overall"]["accuracy"], abs=1e-3)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_run_lets_the_window_go_first_and_leaves_the_interpreter_as_it_was(bench, left):
+    before = (sys.getswitchinterval(), gc.get_freeze_count())
+    running = started(open_path(bench), asked("A"))
+    next(running), next(running)
+    assert sys.getswitchinterval() < before[0] and gc.get_freeze_count() > before[1]
+    if left:
+        running.close()
+    else:
+        list(running)
+    assert (sys.getswitchinterval(), gc.get_freeze_count()) == before
 
 
 def test_a_run_that_is_just_ending_is_waited_for_and_goes_on(bench):
