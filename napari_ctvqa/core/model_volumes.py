@@ -134,7 +134,8 @@ def region_of_mask(volume: ModelVolume, mask: npt.NDArray[Any], grid: Grid) -> R
     """Return a mask in model voxels as a region of the CT's display grid.
 
     Each voxel of the CT takes the value of the model voxel that its centre lies in; outside the
-    part that came from the CT nothing is set.
+    part that came from the CT nothing is set. Where the model's voxels are the smaller ones, a mask
+    can lie between the centres: it becomes the CT's voxels that hold it, none is lost.
 
     Raises
     ------
@@ -157,7 +158,22 @@ def region_of_mask(volume: ModelVolume, mask: npt.NDArray[Any], grid: Grid) -> R
         starts.append(int(inside[0]))
         taken.append(at[inside])
     turned = np.asarray(mask != 0).transpose([volume.display_axis.index(axis) for axis in range(3)])
-    return region_of(turned[np.ix_(*taken)], grid, (starts[0], starts[1], starts[2]))
+    region = region_of(turned[np.ix_(*taken)], grid, (starts[0], starts[1], starts[2]))
+    return _holding(volume, mask, grid) if region.empty else region
+
+
+def _holding(volume: ModelVolume, mask: npt.NDArray[Any], grid: Grid) -> Region:
+    """Return the voxels of the CT that the centres of a mask's voxels lie in."""
+    low = [start for start, _ in volume.inner]
+    voxels = np.argwhere(mask[tuple(slice(*ends) for ends in volume.inner)]) + low
+    if not len(voxels):
+        return empty_region(grid)
+    at = np.floor(volume.index_zyx(voxels) + 0.5).astype(np.intp)
+    at = np.clip(at, 0, np.array(grid.shape_zyx) - 1)
+    first = at.min(axis=0)
+    part = np.zeros(at.max(axis=0) - first + 1, bool)
+    part[tuple((at - first).T)] = True
+    return region_of(part, grid, (int(first[0]), int(first[1]), int(first[2])))
 
 
 def box_zyx(

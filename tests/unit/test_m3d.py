@@ -8,7 +8,7 @@ import phantoms
 import pytest
 
 from napari_ctvqa.core.errors import CtvqaError, GeometryError
-from napari_ctvqa.core.model_volumes import region_of_mask, slice_pictures
+from napari_ctvqa.core.model_volumes import box_zyx, region_of_mask, slice_pictures
 from napari_ctvqa.core.records import AnswerFormat, Option, Question, Reference
 from napari_ctvqa.core.volume_grounding import box_text, volume_boxes
 from napari_ctvqa.extensions import families
@@ -211,6 +211,68 @@ def test_a_box_comes_back_within_one_model_voxel(case, organ):
     assert (np.abs(np.array(box.low_zyx) - low) <= per_voxel + 1e-6).all()
     assert (np.abs(np.array(box.high_zyx) - high) <= per_voxel + 1e-6).all()
     assert not found.unplaced
+
+
+ODD = {  # shape in the file's order, spacing in mm, axes
+    "few thick slices": ((60, 64, 7), (0.7, 0.7, 5.0), "LPS"),
+    "slices first": ((7, 40, 48), (6.0, 1.1, 0.9), "ILA"),
+    "oblique": ((30, 44, 20), (2.0, 1.3, 4.0), "LPS"),
+}
+
+
+def odd_cases(folder, name):
+    """CTs whose values are the patient's x, y and z (-900 to 900), by the affine alone."""
+    shape, mm, axes = ODD[name]
+    affine = np.eye(4)
+    affine[:3, :3] = 0
+    for axis, letter in enumerate(axes):
+        affine["RLAPSI".index(letter) // 2, axis] = mm[axis] * (1 if letter in "RAS" else -1)
+    if name == "oblique":
+        turn = np.deg2rad(25)
+        about_z = [[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0], [0, 0, 1]]
+        affine[:3, :3] = about_z @ affine[:3, :3]
+    affine[:3, 3] = (-80.5, 31.25, -420.0)
+    where = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1)
+    for axis in range(3):
+        world = where @ affine[axis, :3] + affine[axis, 3]
+        low, high = world.min(), world.max()
+        ct = (-900 + 1800 * (world - low) / (high - low)).astype(np.float32)
+        ct[0, 0, 0] = -1000  # nothing is cut off as background
+        (folder / str(axis)).mkdir()
+        nib.save(nib.Nifti1Image(ct, affine), folder / str(axis) / "ct.nii.gz")
+        yield case_at(folder / str(axis)), axis, (low, high)
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("family", ["m3d", "merlin", "radfm"])
+def test_a_model_voxel_lies_where_its_value_says(tmp_path, family, name):
+    """And a mask of that voxel alone comes back there, however small it is in the CT's voxels."""
+    found = families()[family]
+    preset = next(iter(found.presets.values()))
+    to_hu = {"m3d": (1900, -1000), "merlin": (2000, -1000), "radfm": (1900, -1000)}[family]
+    for case, axis, (start, end) in odd_cases(tmp_path, name):
+        ready = found.prepare(preset, QUESTION, case, AnswerFormat.FREEFORM, {})
+        volume, grid = ready.ask.volume, case.volume.display_grid
+        low, high = np.array(volume.inner).T
+        voxels = np.random.default_rng(4).integers(low, high, (500, 3))
+        index = volume.index_zyx(voxels)
+        away = (index > 1.5) & (index < np.array(grid.shape_zyx) - 2.5)
+        voxels, index = voxels[away.all(axis=1)], index[away.all(axis=1)]
+        hu = volume.values[tuple(voxels.T)] * to_hu[0] + to_hu[1]
+        truth = start + (hu + 900) / 1800 * (end - start)
+        voxel_mm = np.ptp(volume.ras_mm([[0, 0, 0], [1, 1, 1]], grid)[:, axis])
+        most = voxel_mm if family == "radfm" else 0.01  # it picks slices, and is that far off
+        assert len(voxels) and np.abs(volume.ras_mm(voxels, grid)[:, axis] - truth).max() <= most
+    reach = np.maximum(np.abs(volume.index_from_voxel[:3, :3]).sum(axis=1), 1.0)
+    for voxel, at in zip(voxels[:5], index[:5], strict=True):
+        mask = np.zeros(volume.shape, bool)
+        mask[tuple(voxel)] = True
+        region = region_of_mask(volume, mask, grid)
+        assert not region.empty
+        ends = np.array([[part.start, part.stop - 1] for part in region.box_zyx]).T
+        assert (np.abs(ends - at) <= reach).all()
+        low_zyx, high_zyx = box_zyx(volume, voxel - 0.5, voxel + 0.5, grid)
+        np.testing.assert_allclose((np.array(low_zyx) + high_zyx) / 2, at, atol=1e-6)
 
 
 @pytest.mark.parametrize(
