@@ -260,6 +260,7 @@ def _volume(data: Mapping[str, Any]) -> ModelVolume:
         slice_axis,
         None if crop is None else (_range(crop[0]), _range(crop[1]), _range(crop[2])),
         str(data["recipe"]),
+        {"content": tuple(float(figure) for figure in data["content"][:4])},
     )
 
 

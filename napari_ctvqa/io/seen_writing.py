@@ -29,6 +29,7 @@ from napari_ctvqa.core.events import (
     Usage,
     Warned,
 )
+from napari_ctvqa.core.model_volumes import content_of
 from napari_ctvqa.core.plain_data import plain
 from napari_ctvqa.io.append_log import json_line, sync_folder
 from napari_ctvqa.io.mask_files import MASKS, masks_as_bytes
@@ -307,7 +308,8 @@ _VOLUME_KEYS = (
 
 def _volume_data(volume: ModelVolume) -> dict[str, Any]:
     """Return a volume's place; its numbers are made again from the CT by the recipe."""
-    return {key: plain(getattr(volume, key)) for key in _VOLUME_KEYS}
+    place = {key: plain(getattr(volume, key)) for key in _VOLUME_KEYS}
+    return {**place, "content": list(content_of(volume))}
 
 
 def _message_data(message: Message, names: Mapping[int, str]) -> dict[str, Any]:

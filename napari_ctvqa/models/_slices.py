@@ -48,7 +48,6 @@ def slice_recipe(
         "family": family,
         "preset": preset.name,
         "case_id": case.case_id,
-        "plane": "axial",
         "slices": slice_records(grid, 0, (index,), (picture.label,)),
         "windows_hu": [list(window) for window in picture.windows],
         "sent_px": list(picture.pixels.shape[:2]),

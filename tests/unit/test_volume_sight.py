@@ -199,6 +199,21 @@ def test_a_ct_that_gives_another_volume_is_told(case, tmp_path):
     assert found.slices == () and "another one" in found.problem
 
 
+@pytest.mark.parametrize("change", ["mirrored", "lesion"])
+def test_a_ct_that_was_changed_for_the_model_is_told(case, tmp_path, change):
+    """A probe sends the CT mirrored, or without its lesion: the CT itself is not what it saw."""
+    if change == "mirrored":
+        array = case.volume.display_zyx[:, :, ::-1]
+    else:
+        array = case.volume.display_zyx.copy()
+        lesion = case.masks["liver_lesion"].region
+        array[lesion.box_zyx][lesion.crop_zyx] = 60
+    other = replace(case, volume=replace(case.volume, display_zyx=array, array_zyx=array))
+    back = kept(other, tmp_path, prepared(other))
+    found = report(case, (back,))
+    assert found.slices == () and "another one" in found.problem
+
+
 @pytest.mark.parametrize(
     "damage",
     [
