@@ -49,7 +49,9 @@ def plain(text: str) -> str:
 _REFUSAL = re.compile(
     r"\b(?:can(?:no|')?t|cannot|could not|unable to|not possible to|impossible to|insufficient"
     r"|not enough information|(?:do not|don't) know|not sure|unsure|unclear|uncertain"
-    r"|undetermined|not (?:be )?determin\w+|no answer)\b",
+    r"|undetermined|not (?:be )?determin\w+|no (?:answer|idea|clue|comment|opinion)"
+    r"|no (?:way|means|possibility) (?:to|of) (?:tell\w*|say\w*|know\w*|answer\w*|judg\w+)"
+    r"|no (?:\w+ )?information)\b",
     re.IGNORECASE,
 )
 

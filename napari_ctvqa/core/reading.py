@@ -269,7 +269,9 @@ def _flat(text: str) -> str:
 # ----------------------------------------------------------------------------------------- yes/no
 
 _LEAD_YES_NO = re.compile(
-    r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question))(\s*(?:[^\w\s]|\n|\Z))?", re.IGNORECASE
+    r"\A\W*(yes|no|true|false)\b(?!\s+(?:doubt|question|idea|clue|comment|opinion))"
+    r"(\s*(?:[^\w\s]|\n|\Z))?",
+    re.IGNORECASE,
 )
 _EITHER = re.compile(r"\W*(?:yes|no)\s*(?:/|or|and|,)\s*(?:yes|no)\b", re.IGNORECASE)
 _TRAIL_YES_NO = re.compile(
