@@ -21,7 +21,6 @@ from napari_ctvqa.core.model_volumes import ModelVolume
 from napari_ctvqa.core.resampling import (
     FloatArray,
     Positions,
-    end_to_end,
     floored,
     from_first,
     half_pixel,
@@ -162,13 +161,6 @@ def spaced(count: int, spacing_mm: float, wanted_mm: float) -> Axis:
 def rescaled(count: int, spacing_mm: float, wanted_mm: float) -> Axis:
     """Return an axis resized to ``int(n s/t)`` samples by torch, as CT-CHAT's script does."""
     return resized(count, max(1, int(count * (spacing_mm / wanted_mm))))
-
-
-def zoomed(count: int, wanted: int) -> Axis:
-    """Return an axis as ``scipy.ndimage.zoom`` samples it: the outer centres kept."""
-    positions = end_to_end(count, wanted)
-    step = (count - 1) / (wanted - 1) if wanted > 1 else 1.0
-    return Axis(positions, step, 0.0)
 
 
 def centred(axis: Axis, wanted: int) -> Axis:

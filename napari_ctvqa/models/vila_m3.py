@@ -12,7 +12,7 @@ Protocols (``protocol``):
   colours mean, the overlay, and the question again. The demonstration's own words for the list are
   not repeated here: the same facts stand in ours (assumed).
 * ``ct-spatialvqa``: that benchmark's runner: no list, the result for ``everything`` is given at
-  once, and the question again.
+  once, and the question again. Its own system text and its drawing are not followed (assumed).
 
 The expert (``expert``) is ``off`` by default: VISTA3D is not run, and an answer that asks for it is
 told to be none. ``masks`` puts the case's own masks in its place; of reference masks that is an
@@ -88,7 +88,9 @@ def _preset(name: str, title: str, hf_id: str, memory: str, conversation: str) -
                 "prompts": list(SETTINGS["protocol"]),
                 "source": "Repository Project-MONAI/VLM-Radiology-Agent-Framework: gradio_m3.py, "
                 "experts/utils.py, expert_monai_vista3d.py; CT-SpatialVQA's run_vista3d_eval.py.",
-                "assumed": "The wording of the list of experts.",
+                "assumed": "The wording of the list of experts, of which only the one for CT is "
+                "told of; greedy decoding in protocol ct-spatialvqa, too, without a system text "
+                "of its own, where that runner has one and draws with temperature 0.2, top_p 0.9.",
             }
         ),
     )

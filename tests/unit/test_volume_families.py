@@ -16,7 +16,16 @@ from napari_ctvqa.core.records import AnswerFormat, Option, Question, Reference
 from napari_ctvqa.extensions import families
 from napari_ctvqa.io.case_files import find_case
 from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.models._volumes import (
+    centred,
+    picked,
+    rescaled,
+    resized,
+    stretched_itk,
+)
+from napari_ctvqa.models._volumes import spaced as spaced_axis
 from napari_ctvqa.models.merlin import section_of
+from napari_ctvqa.models.radfm import _slices as radfm_slices
 from napari_ctvqa.models.radfm import slices_for
 
 from volume_recipes import areas, boxed, by_itk, turned  # isort: skip
@@ -241,6 +250,29 @@ def test_a_mask_and_a_point_come_back_within_one_model_voxel(case, family, recip
         ours, theirs = back.box_zyx[axis], region.box_zyx[axis]
         assert abs(ours.start - theirs.start) <= per_voxel[axis]
         assert abs(ours.stop - theirs.stop) <= per_voxel[axis]
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        resized(7, 32), resized(512, 256), stretched_itk(7, 32), stretched_itk(300, 128),
+        spaced_axis(120, 0.8, 1.5), rescaled(310, 0.9, 0.75),
+        centred(spaced_axis(401, 1.2, 1.5), 224), centred(rescaled(701, 0.9, 0.75), 480),
+        centred(resized(512, 256), 300),
+    ],
+)  # fmt: skip
+def test_an_axis_leads_back_to_where_its_samples_were_taken(axis):
+    """What was sampled is compared with second computations; the way back goes by this line."""
+    line = axis.first + axis.step * np.arange(len(axis.positions))
+    np.testing.assert_allclose(axis.positions, line, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "axis", [picked(7, 8), picked(63, 64), radfm_slices(30), radfm_slices(300)]
+)
+def test_a_picked_slice_lies_within_one_model_voxel(axis):
+    line = axis.first + axis.step * np.arange(len(axis.positions))
+    assert np.abs(axis.positions - line).max() <= max(axis.step, 1.0)
 
 
 @pytest.mark.parametrize("family", ["merlin", "ct-chat"])
