@@ -53,6 +53,7 @@ _HOPELESS = frozenset(
     }
 )
 """Failures that the next question will meet, too."""
+_EARLIER_AT_ONCE = 50
 _GIVEN_UP_AFTER = 3
 """So many of them in a row end the run, which goes on when their cause is gone."""
 
@@ -133,6 +134,7 @@ def run_batch(
         metrics = _metrics(opened, questions, journal, answerer.name, answer_format, out)
         order = questions.frame["id"].tolist()
         journal.finish(metrics, order)
+        _score_earlier(asking, journal, counting, len(counting.earlier))
         yield counting.now(metrics=metrics)
 
 
@@ -266,14 +268,18 @@ def asked_of(
 def _counting(
     asking: Asking, journal: ResultJournal, wanted: Mapping[str, int], *, retry_errors: bool
 ) -> Counting:
-    """Return the counts before the first question: what is answered already is scored, too."""
+    """Return the counts before the first question."""
     failed = journal.failed
     kept = [key for key in wanted if key in journal and not (retry_errors and key in failed)]
-    counting = Counting(len(wanted), len(kept), sum(key in failed for key in kept))
+    return Counting(len(wanted), len(kept), sum(key in failed for key in kept), earlier=kept)
+
+
+def _score_earlier(asking: Asking, journal: ResultJournal, counting: Counting, most: int) -> None:
+    """Score some of what an earlier run answered: all at once would keep the first one waiting."""
     texts, name = journal.raw_texts, asking.answerer.name
-    for key in kept:
+    for _ in range(min(most, len(counting.earlier))):
+        key = counting.earlier.pop()
         counting.add(asking.score(Prediction(key, name, texts[key])))
-    return counting
 
 
 def _answer_all(
@@ -315,6 +321,7 @@ def _kept(
     """Put each answer on disk, then tell of it."""
     with closing(answers):
         for said in answers:
+            _score_earlier(asking, journal, counting, _EARLIER_AT_ONCE)
             if said is None:
                 yield counting.now()
                 continue

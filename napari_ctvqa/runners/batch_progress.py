@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.events import Again, CallMade, Sent, Status, Tokens
@@ -78,6 +78,8 @@ class Counting:
     speaker: str = ""
     """The question whose words are shown, where several are answered at once."""
     servers: tuple[ServerCount, ...] = ()
+    earlier: list[str] = field(default_factory=list)
+    """Questions that an earlier run answered and whose credit is not added yet."""
     hopeless: int = 0
     """Failures in a row for a reason that stays."""
 
