@@ -86,6 +86,8 @@ class PlaneScene:
     window_hu: tuple[float, float]
     sheets: tuple[Sheet, ...] = ()
     slab: Slab | None = None
+    opacity: float = 1.0
+    """Of all masks together, on top of each sheet's own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +176,17 @@ def plane_grey(scene: PlaneScene, axis: int, index: int) -> Grey:
 
 def plane_overlay(scene: PlaneScene, axis: int, index: int) -> Overlay | None:
     """Return all masks of one slice, laid over each other in their order; None for no mask."""
+    overlay = masks_on_plane(scene.sheets, axis, index)
+    if overlay is None or scene.opacity == 1.0:
+        return overlay
+    part = np.uint32(round(255 * scene.opacity))
+    return Overlay(_times(overlay.pixels, np.asarray(part)), overlay.corner)
+
+
+def masks_on_plane(sheets: tuple[Sheet, ...], axis: int, index: int) -> Overlay | None:
+    """Return the sheets of one slice, later ones over earlier ones; None for no mask."""
     parts: list[tuple[Packed, tuple[int, int]]] = []
-    for sheet in scene.sheets:
+    for sheet in sheets:
         labels = sheet.labels
         inside = index - labels.corner[axis]
         if not 0 <= inside < labels.shape[axis]:

@@ -1,9 +1,9 @@
 """LayerStack: our napari layers, made once, given other data with every case.
 
-The only module that adds, changes or removes napari layers. What is drawn, and when, is for
-``layers.py`` to say. The viewer's world is millimetres along the display axes (Inferior,
-Posterior, Left) from the centre of the first voxel; which patient position that is, the Grid
-knows.
+With ``mask_solids.py`` the only module that adds, changes or removes napari layers. What is drawn,
+and when, is for ``layers.py`` to say. The viewer's world is millimetres along the display axes
+(Inferior, Posterior, Left) from the centre of the first voxel; which patient position that is, the
+Grid knows.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from napari.layers import Image, Labels, Shapes
-from napari.utils.colormaps import DirectLabelColormap
+from napari.layers import Image, Shapes
 from psygnal import Signal
 
 from napari_ctvqa.core.colours import Look
 from napari_ctvqa.core.label_styles import StyledLabels
-from napari_ctvqa.core.plane_pictures import PlaneScene, Sheet
+from napari_ctvqa.core.mask_planes import MaskPlanes, box_around
+from napari_ctvqa.core.plane_pictures import PlaneScene
 from napari_ctvqa.core.windows import SLIDER_RANGE_HU
+from napari_ctvqa.widgets.mask_sheets import MaskSheet
+from napari_ctvqa.widgets.mask_solids import MaskSolids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.cases import BoxZYX, Region
     from napari_ctvqa.core.colours import RGB
     from napari_ctvqa.core.geometry import Grid
-    from napari_ctvqa.core.plane_pictures import Slab
+    from napari_ctvqa.core.plane_pictures import Sheet, Slab
 
 CT = "CT"
+MASKS = "masks"
 FOCUS = "focus"
 ERRORS = "error map"
-STACK = (CT, "organs", "lesions", "predicted", "tool", "reader", ERRORS, FOCUS)
-"""Our layers from bottom to top."""
+SHEETS = ("organs", "lesions", "predicted", "tool", "reader", ERRORS, FOCUS)
+"""What the layer of masks draws, from bottom to top."""
 
 _STEPPED_BACK = 0.35
 """How much of their opacity the other masks keep while one stands out."""
@@ -49,7 +51,7 @@ FRAME = "what the model saw"
 FRAME_COLOUR = "#56B4E9"
 _FRAME_WIDTH_VOXELS = 1.5
 _NO_LOOK = Look("none", 0.0, "plain", 0.0)
-_ORIGIN = (0.0, 0.0, 0.0)
+_ORIGIN = (0, 0, 0)
 
 Spacing = tuple[float, float, float]
 
@@ -67,44 +69,68 @@ def _uncollected() -> Iterator[None]:
 
 
 class LayerStack:
-    """Draws arrays in napari layers of ours; layers of others in the viewer are left alone.
+    """Draws a CT and masks in two napari layers of ours; layers of others are left alone.
 
-    Every layer of ours is read-only, in pan and zoom mode, and locked against deletion. A user
-    who deletes one all the same gets it back with the next thing drawn in it.
+    All masks share one layer, as every further one costs a slice 5 ms: its eye and opacity in
+    napari's layer list count for all of them, and each source has a ``MaskSheet`` besides. Every
+    layer of ours is read-only, in pan and zoom mode, and locked against deletion. A user who
+    deletes one all the same gets it back with the next thing drawn in it.
     """
 
     window_changed = Signal()
     """The CT is drawn in another window, whoever chose it."""
     looks_changed = Signal()
-    """A layer was shown, hidden, or given another opacity, by us or by hand."""
+    """CT or masks were shown, hidden, or given another opacity, by us or by hand."""
 
     def __init__(self, viewer: napari.Viewer) -> None:
         self.viewer = viewer
         self._layers: dict[str, Any] = {}
+        self._sheets: dict[str, MaskSheet] = {}
+        self._planes = MaskPlanes(_ORIGIN, (1, 1, 1))
+        self._solids = MaskSolids(viewer)
         self._visible: dict[str, bool] = {}
         self._opacity: dict[str, float] = {}
         self._hole: Region | None = None
         self._frame: Any = None
-        self._sheets: dict[str, Sheet] = {}
         self._spacing_mm: Spacing = (1.0, 1.0, 1.0)
+        self._waiting = 0
+        """How many ``at_once`` are under way."""
+        self._masks_are_old = self._looks_are_new = self._insisted = False
         viewer.layers.events.removed.connect(self._on_removed)
+        # After napari has turned to 3-D itself.
+        viewer.dims.events.ndisplay.connect(self._on_ndisplay, position="last")
 
     def close(self) -> None:
         """Let go of the viewer; the layers stay in it."""
         self.viewer.layers.events.removed.disconnect(self._on_removed)
+        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self._solids.clear()
         for name in [*self._layers]:
             self._let_go(name)
 
     def _let_go(self, name: str) -> None:
         events = self._layers.pop(name).events
         for event in (events.visible, events.opacity):
-            event.disconnect(self._on_look_changed)
+            event.disconnect(self._on_layer_look)
         if name == CT:
             events.contrast_limits.disconnect(self._on_window_changed)
 
     def get(self, name: str) -> Any:
-        """Return our layer of that name in ``STACK``, whatever the user calls it now, or None."""
-        return self._layers.get(name)
+        """Return the layer ``CT`` or ``MASKS`` or a sheet of ``SHEETS``; None before it is drawn.
+
+        A layer is found whatever the user calls it now.
+        """
+        return self._layers.get(name) or self._sheets.get(name)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Draw the masks once, at the end, whatever is done to them in between."""
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            self._catch_up()
 
     # ---------------------------------------------------------------- drawing
 
@@ -114,9 +140,11 @@ class LayerStack:
     ) -> None:
         """Draw a CT; ``window`` (lo, hi) counts for a new layer, else the window stays."""
         self._spacing_mm = spacing_mm_zyx
+        self._masks_are_old = True
         layer = self._layers.get(CT)
         if layer is not None:
-            self._swap(layer, array_zyx, spacing_mm_zyx, _ORIGIN)
+            self._swap(layer, array_zyx, _ORIGIN)
+            self._catch_up()
             return
         layer = Image(
             array_zyx,
@@ -131,6 +159,7 @@ class LayerStack:
         )
         self._add(CT, layer)
         self.set_window(*window)
+        self._catch_up()
 
     def set_window(self, lo: float, hi: float) -> None:
         """Show HU from ``lo`` black to ``hi`` white; the slider's range only ever grows."""
@@ -155,7 +184,6 @@ class LayerStack:
             if not np.allclose(getattr(dims, side)[-3:], margins):
                 setattr(dims, side, (*before, *margins))
 
-    @_uncollected()
     def draw_labels(
         self,
         name: str,
@@ -176,31 +204,16 @@ class LayerStack:
         data.covered, data.hidden = covered, hidden
         data.corner = (box[0].start, box[1].start, box[2].start)
         data.hole = None if name == FOCUS else self._hole
-        corner_mm = tuple(
-            start * mm for start, mm in zip(data.corner, self._spacing_mm, strict=True)
-        )
-        colormap = _colormap(table, look, data.edge_offset)
-        layer = self._layers.get(name)
-        if layer is None:
-            layer = Labels(
-                data,
-                name=name,
-                multiscale=False,
-                colormap=colormap,
-                opacity=1.0,
-                blending="translucent_no_depth",
-                scale=self._spacing_mm,
-                translate=corner_mm,
-                units=_UNITS,
-                axis_labels=_AXIS_LABELS,
-            )
+        sheet = self._sheets.get(name)
+        if sheet is None:
+            sheet = self._sheets[name] = MaskSheet(name, data)
+            self._visible.pop(name, None)
             if self._hole is not None and name != FOCUS:
                 self._opacity[name] = 1.0
-                layer.opacity = _STEPPED_BACK
-            self._add(name, layer)
-        else:
-            self._swap(layer, data, self._spacing_mm, corner_mm, colormap)
-        layer.features = _features(table, data.edge_offset)
+                sheet.opacity = _STEPPED_BACK
+            sheet.changed.connect(self._on_sheet_look)
+        sheet.data = data
+        self._draw_masks()
 
     def draw_frame(self, corners_zyx: npt.NDArray[np.float64] | None) -> None:
         """Draw the outline of a picture in the CT, (4, 3) display voxels; None takes it away."""
@@ -239,127 +252,216 @@ class LayerStack:
         return self._frame
 
     def hide(self, name: str, hidden: frozenset[int]) -> None:
-        """Leave these values of a layer undrawn, and no others."""
-        layer = self._layers.get(name)
-        data = None if layer is None else layer.data
-        if layer is not None and isinstance(data, StyledLabels) and data.hidden != hidden:
-            data.hidden = hidden
-            layer.refresh()
-            self.looks_changed.emit()
+        """Leave these values of a sheet undrawn, and no others."""
+        sheet = self._sheets.get(name)
+        if sheet is not None and sheet.data.hidden != hidden:
+            sheet.data.hidden = hidden
+            self._draw_masks(looks=True)
 
     def empty(self, name: str) -> None:
-        """Leave nothing of the former case in a layer: neither memory, extent nor spacing.
+        """Leave nothing of the former case in the CT's layer or a sheet: no memory, no extent.
 
-        napari's sliders step by the finest spacing of all layers, hidden ones too.
+        Nor its spacing: napari's sliders step by the finest spacing of all layers, hidden ones too.
         """
-        layer = self._layers.get(name)
-        if layer is None:
-            return
-        data = layer.data
-        if data.size > 1:
-            one_voxel = np.zeros((1, 1, 1), np.uint8)
-            data = one_voxel if name == CT else StyledLabels(one_voxel, {}, _NO_LOOK)
-        elif np.array_equal(layer.scale, self._spacing_mm):
-            return
-        self._swap(layer, data, self._spacing_mm, _ORIGIN)
+        if name in self._sheets:
+            sheet = self._sheets[name]
+            if not sheet.empty:
+                sheet.data = StyledLabels(np.zeros((1, 1, 1), np.uint8), {}, _NO_LOOK)
+                self._draw_masks()
+        elif name in self._layers:
+            layer = self._layers[name]
+            if layer.data.size > 1:
+                self._swap(layer, np.zeros((1, 1, 1), np.uint8), _ORIGIN)
+            elif not np.array_equal(layer.scale, self._spacing_mm):
+                self._swap(layer, layer.data, _ORIGIN)
 
     def empty_all(self, *, keep: Collection[str] = ()) -> None:
-        """Leave nothing of the former case in any layer but those to ``keep``."""
-        for name in self._layers:
-            if name not in keep:
-                self.empty(name)
+        """Leave nothing of the former case in CT and sheets but those to ``keep``."""
+        with self.at_once():
+            for name in (CT, *self._sheets):
+                if name not in keep:
+                    self.empty(name)
 
     def drawn(self, name: str) -> StyledLabels | None:
-        """Return the labels that a layer shows, None where it shows none."""
-        layer = self._layers.get(name)
-        if layer is None or not layer.visible or not isinstance(layer.data, StyledLabels):
+        """Return the labels that a sheet shows, None where it shows none."""
+        sheet = self._sheets.get(name)
+        if sheet is None or not sheet.visible or self._masks_hidden_by_hand:
             return None
-        return layer.data
+        return sheet.data
 
     def scene(self, grid: Grid) -> PlaneScene | None:
         """Return what a plane of the CT's ``grid`` shows now; None while the CT is not shown."""
-        ct = self._layers.get(CT)
+        ct, masks = self._layers.get(CT), self._layers.get(MASKS)
         if ct is None or not ct.visible:
             return None
-        sheets = [self._sheet(name) for name in STACK[1:]]
         lo, hi = ct.contrast_limits
-        return PlaneScene(ct.data, grid, (lo, hi), tuple(s for s in sheets if s is not None))
+        sheets = () if self._masks_hidden_by_hand else self._shown()
+        opacity = 1.0 if masks is None else float(masks.opacity)
+        return PlaneScene(ct.data, grid, (lo, hi), sheets, opacity=opacity)
 
-    def _sheet(self, name: str) -> Sheet | None:
-        labels = self.drawn(name)
-        if labels is None:
-            self._sheets.pop(name, None)
-            return None
-        opacity = float(self._layers[name].opacity)
-        kept = self._sheets.get(name)
-        if kept is None or kept.labels is not labels or kept.opacity != opacity:
-            kept = self._sheets[name] = Sheet(name, labels, opacity)
-        return kept
+    # ------------------------------------------------------------------ masks
+
+    @property
+    def _masks_hidden_by_hand(self) -> bool:
+        layer = self._layers.get(MASKS)
+        return layer is not None and not layer.visible and self._visible.get(MASKS, False)
+
+    def _ordered(self) -> list[MaskSheet]:
+        """Return the sheets that hold something, from bottom to top."""
+        found = [self._sheets[name] for name in SHEETS if name in self._sheets]
+        return [sheet for sheet in found if not sheet.empty]
+
+    def _shown(self) -> tuple[Sheet, ...]:
+        return tuple(sheet.sheet() for sheet in self._ordered() if sheet.visible)
+
+    def _draw_masks(self, *, looks: bool = False) -> None:
+        """Draw the masks anew, later if more is to come; ``looks``: and say so."""
+        self._masks_are_old = True
+        self._looks_are_new |= looks
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._waiting:
+            return
+        if self._masks_are_old:
+            self._masks_are_old = False
+            self._place_masks()
+        if self._looks_are_new:
+            self._looks_are_new = False
+            self.looks_changed.emit()
+
+    @_uncollected()
+    def _place_masks(self) -> None:
+        """Show the sheets in the layer of masks, which fills the box around all that hold any.
+
+        Those that are hidden count for the box, so that showing them is a look, not new data.
+        """
+        layer, shown = self._layers.get(MASKS), self._shown()
+        if layer is None and not shown:
+            return
+        box = box_around(sheet.data for sheet in self._ordered()) or (_ORIGIN, (1, 1, 1))
+        same_box = (self._planes.corner, self._planes.shape[:3]) == box
+        if not same_box:
+            self._planes = MaskPlanes(*box)
+        self._planes.sheets = shown
+        if layer is None:
+            same_box, layer = False, self._new_masks()
+        elif not same_box or not np.array_equal(layer.scale, self._spacing_mm):
+            same_box = False
+            self._swap(layer, self._planes, box[0])
+        seen = layer.visible
+        self._show_masks(layer, bool(shown))
+        if same_box and seen and layer.visible:  # else napari has drawn it anew, or will
+            layer.refresh(extent=False)
+        self._show_solids()
+
+    def _new_masks(self) -> Any:
+        layer = Image(
+            self._planes,
+            rgb=True,
+            name=MASKS,
+            multiscale=False,
+            blending="translucent_no_depth",
+            interpolation2d="nearest",
+            projection_mode="none",  # a slab's masks are those of its middle slice
+            cache=False,
+            scale=self._spacing_mm,
+            translate=np.multiply(self._planes.corner, self._spacing_mm),
+            units=_UNITS,
+            axis_labels=_AXIS_LABELS,
+        )
+        self._add(MASKS, layer)
+        return layer
+
+    def _show_masks(self, layer: Any, wanted: bool) -> None:
+        """Show the layer while it draws something, unless the user has hidden it by hand."""
+        insisted, self._insisted = self._insisted and wanted, False
+        if insisted or self._visible.get(MASKS) is not wanted:
+            self._visible[MASKS] = wanted
+            if layer.visible is not wanted:
+                layer.visible = wanted
+
+    def _show_solids(self) -> None:
+        """Show in napari's 3-D what the layer of masks shows in its planes."""
+        layer = self._layers.get(MASKS)
+        if layer is None or self.viewer.dims.ndisplay == 2:
+            self._solids.clear()
+        else:
+            self._solids.show(self._shown() if layer.visible else (), layer, layer.opacity)
+
+    def _on_ndisplay(self) -> None:
+        self._show_solids()
 
     # ------------------------------------------------------------- appearance
 
     def step_back(self, hole: Region | None) -> None:
         """Dim all masks but the focused one and leave ``hole`` out of them; None undoes it."""
         self._hole = hole
-        for name, layer in self._layers.items():
-            if name in (CT, FOCUS):
-                continue
-            if hole is not None and name not in self._opacity:
-                self._opacity[name] = layer.opacity
-                layer.opacity *= _STEPPED_BACK
-            elif hole is None and name in self._opacity:
-                layer.opacity = self._opacity.pop(name)
-            if isinstance(layer.data, StyledLabels) and layer.data.hole is not hole:
-                layer.data.hole = hole
-                layer.refresh()
+        with self.at_once():
+            for name, sheet in self._sheets.items():
+                if name == FOCUS:
+                    continue
+                if hole is not None and name not in self._opacity:
+                    self._opacity[name] = sheet.opacity
+                    sheet.opacity *= _STEPPED_BACK
+                elif hole is None and name in self._opacity:
+                    sheet.opacity = self._opacity.pop(name)
+                if sheet.data.hole is not hole:
+                    sheet.data.hole = hole
+                    self._masks_are_old = True
 
     def show_only(self, names: set[str], *, insist: frozenset[str] = frozenset()) -> None:
-        """Show these layers and hide the rest of ours.
+        """Show the CT's layer and the sheets of these names and hide the rest of ours.
 
-        Only what differs from the last call is touched, so that a layer which the user switched
-        by hand stays as they left it; ``insist`` names layers that are set all the same.
+        Only what differs from the last call is touched, so that what the user switched by hand
+        stays as they left it; ``insist`` names what is set all the same. A layer of masks that the
+        user hid comes back when a sheet is shown that is insisted on.
         """
-        for name, layer in self._layers.items():
-            wanted = name in names
-            if name in insist or self._visible.get(name) is not wanted:
-                layer.visible = wanted
+        with self.at_once():
+            for name, shown in [(CT, self._layers.get(CT)), *self._sheets.items()]:
+                wanted = name in names
+                if shown is None or (name not in insist and self._visible.get(name) is wanted):
+                    continue
+                shown.visible = wanted
                 self._visible[name] = wanted
+            if insist & names:
+                self._insisted = self._masks_are_old = True
 
     # ----------------------------------------------------------------- layers
 
-    def _swap(
-        self, layer: Any, data: Any, scale: Any, corner_mm: Any, colormap: Any = None
-    ) -> None:
+    def _swap(self, layer: Any, data: Any, corner: tuple[int, int, int]) -> None:
         """Give a layer other data and place; what stays the same is not set, to save a redraw."""
-        for name in [n for n, sheet in self._sheets.items() if sheet.labels is layer.data]:
-            del self._sheets[name]  # or it would keep the former case's masks in memory
-        if not np.array_equal(layer.scale, scale):
-            layer.scale = scale
+        corner_mm = np.multiply(corner, self._spacing_mm)
+        if not np.array_equal(layer.scale, self._spacing_mm):
+            layer.scale = self._spacing_mm
         if not np.array_equal(layer.translate, corner_mm):
             layer.translate = corner_mm
         layer.data = data
         if not layer.visible:
             # napari lets a hidden layer keep the extent of its old data; placing it clears that.
-            layer.scale = scale
-        if colormap is not None:
-            layer.colormap = colormap
+            layer.scale = self._spacing_mm
         layer.editable = False  # napari makes a layer editable again with new data
 
     def _add(self, name: str, layer: Any) -> None:
         layer.editable = False
         layer.locked = True
-        lower = [self._layers[n] for n in STACK[: STACK.index(name)] if n in self._layers]
-        index = 1 + max((self.viewer.layers.index(other) for other in lower), default=-1)
+        ct = self._layers.get(CT)
+        index = 0 if ct is None or name == CT else self.viewer.layers.index(ct) + 1
         self.viewer.layers.insert(index, layer)
         self._layers[name] = layer
         self._visible.pop(name, None)
         for event in (layer.events.visible, layer.events.opacity):
-            event.connect(self._on_look_changed)
+            event.connect(self._on_layer_look)
         if name == CT:
             layer.events.contrast_limits.connect(self._on_window_changed)
 
-    def _on_look_changed(self) -> None:
-        self.looks_changed.emit()
+    def _on_layer_look(self) -> None:
+        self._looks_are_new = True
+        self._show_solids()
+        self._catch_up()
+
+    def _on_sheet_look(self) -> None:
+        self._draw_masks(looks=True)
 
     def _on_window_changed(self) -> None:
         self.window_changed.emit()
@@ -367,23 +469,9 @@ class LayerStack:
     def _on_removed(self, event: Any) -> None:
         for name in [n for n, layer in self._layers.items() if layer is event.value]:
             self._let_go(name)
-            self._sheets.pop(name, None)
-            self._opacity.pop(name, None)
+            if name == MASKS:
+                self._sheets.clear()
+                self._opacity.clear()
+                self._planes = MaskPlanes(_ORIGIN, (1, 1, 1))
         if self._frame is event.value:
             self._frame = None
-
-
-def _colormap(
-    table: Mapping[int, tuple[str, RGB]], look: Look, edge_offset: int
-) -> DirectLabelColormap:
-    colours: dict[int | None, Any] = {None: (0, 0, 0, 0), 0: (0, 0, 0, 0)}
-    for value, (_, colour) in table.items():
-        colours[value] = colour.rgba(look.fill_alpha)
-        colours[value + edge_offset] = colour.rgba(look.outline_alpha)
-    return DirectLabelColormap(color_dict=colours)
-
-
-def _features(table: Mapping[int, tuple[str, RGB]], edge_offset: int) -> pd.DataFrame:
-    """Return the names for napari's own status line, for fill and outline values."""
-    rows = [(v + add, name) for v, (name, _) in table.items() for add in (0, edge_offset)]
-    return pd.DataFrame(rows, columns=["index", "structure"])

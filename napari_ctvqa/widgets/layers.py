@@ -169,7 +169,11 @@ class CaseLayers:
         self.stack.close()
 
     def layer(self, name: str) -> Any:
-        """Return our napari layer (``"CT"``, ``"organs"``, ``"lesions"``, ``"focus"``), or None."""
+        """Return what is drawn by that name, None before it is: see ``LayerStack.get``.
+
+        ``"CT"`` and ``"masks"`` are napari layers, ``"organs"``, ``"lesions"``, ``"focus"`` and the
+        like the sheets of the latter.
+        """
         return self.stack.get(name)
 
     # ------------------------------------------------------------------ place
@@ -307,14 +311,17 @@ class CaseLayers:
         An empty mask has nothing to draw: then the others stay as they were.
         """
         self.focused = None if mask is None or mask.region.empty else mask
-        if self.focused is not None:
-            region = self.focused.region
-            assert region.box_zyx is not None and region.crop_zyx is not None
-            table = {1: (self.focused.structure, highlight_colour())}
-            self.stack.draw_labels(FOCUS, region.crop_zyx, region.box_zyx, table, highlight_look())
-        self.stack.step_back(None if self.focused is None else self.focused.region)
-        self._show_and_hide(insist=frozenset({FOCUS}))
+        with self.stack.at_once():
+            if self.focused is not None:
+                self._draw_focus(self.focused)
+            self.stack.step_back(None if self.focused is None else self.focused.region)
+            self._show_and_hide(insist=frozenset({FOCUS}))
         self.changed.emit()
+
+    def _draw_focus(self, mask: Mask) -> None:
+        region, table = mask.region, {1: (mask.structure, highlight_colour())}
+        assert region.box_zyx is not None and region.crop_zyx is not None
+        self.stack.draw_labels(FOCUS, region.crop_zyx, region.box_zyx, table, highlight_look())
 
     def show_picture(self, picture: Picture | None) -> None:
         """Go to the slice that a picture was cut from and draw its frame; None takes it away."""
@@ -347,6 +354,12 @@ class CaseLayers:
             raise ValueError("reference masks are drawn from the case")
         kept = tuple(mask for mask in masks if not mask.region.empty)
         self._extra[source] = kept
+        with self.stack.at_once():
+            self._draw_extra(source, kept)
+            self._show_and_hide()
+        self.changed.emit()
+
+    def _draw_extra(self, source: Source, kept: tuple[Mask, ...]) -> None:
         if kept:
             box = _around(mask.region.box_zyx for mask in kept)
             colours = beside_colours(kept, self.colours)
@@ -365,8 +378,6 @@ class CaseLayers:
             )
         else:
             self.stack.empty(source)
-        self._show_and_hide()
-        self.changed.emit()
 
     def _look(self, name: str) -> Look:
         """Return how a layer is drawn by the reader's choice."""
@@ -397,6 +408,12 @@ class CaseLayers:
         case = self._case
         if case is None:
             return
+        with self.stack.at_once():
+            self._draw_chosen(case)
+            self._show_and_hide()
+        self.changed.emit()
+
+    def _draw_chosen(self, case: Case) -> None:
         for group in _GROUPS:
             data = self.stack.get(group) and self.stack.get(group).data
             if group not in case.label_maps or not isinstance(data, StyledLabels):
@@ -412,8 +429,6 @@ class CaseLayers:
                 names = {v: name for v, (name, _) in data.table.items()}
                 self.stack.hide(source, self._hidden(names))
         self._draw_errors()
-        self._show_and_hide()
-        self.changed.emit()
 
     def _draw_errors(self) -> None:
         shown = self._error_map
@@ -500,23 +515,28 @@ class CaseLayers:
                 QTimer.singleShot(0, self._prepare)
             return
         same_volume = before is not None and case is not None and case.volume is before.volume
-        if before is not None and not same_volume:
-            self._leave(before)
-        self._case = case
-        if case is None:
-            self.stack.draw_frame(None)
-            self.stack.empty_all()
-        else:
-            if not same_volume:
-                self._draw_volume(case.volume)
-            self._draw_maps(case, before if same_volume else None)
-        self._show_and_hide()
+        with self.stack.at_once():
+            if before is not None and not same_volume:
+                self._leave(before)
+            self._case = case
+            self._draw_case(case, before if same_volume else None)
+            self._show_and_hide()
         if case is not None and not same_volume:
             self._arrive(case)
             self._on_focus_changed()
         else:
             self._highlight_focus()  # masks arrived: nobody is moved for that
         self.changed.emit()
+
+    def _draw_case(self, case: Case | None, before: Case | None) -> None:
+        """Draw a case; of one that was drawn before, of the same volume, only what is new."""
+        if case is None:
+            self.stack.draw_frame(None)
+            self.stack.empty_all()
+            return
+        if before is None:
+            self._draw_volume(case.volume)
+        self._draw_maps(case, before)
 
     def _prepare(self) -> None:
         """Make the CT's layer while the CT is inflated: napari's first one takes a second."""

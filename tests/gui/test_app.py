@@ -142,13 +142,13 @@ def test_a_bad_filter_is_told_and_changes_nothing(app):
 
 
 def test_pressing_1_sets_a_window_and_never_the_eraser(app):
-    labels = app.layers.layer("organs")
-    app.viewer.layers.selection = {labels}
-    before = labels.mode
+    masks = app.layers.layer("masks")
+    app.viewer.layers.selection = {masks}
+    before = masks.mode
     press(app, Qt.Key.Key_5)
     other = tuple(app.layers.layer("CT").contrast_limits)
     press(app, Qt.Key.Key_1)
-    assert labels.mode == before
+    assert masks.mode == before
     assert tuple(app.layers.layer("CT").contrast_limits) != other
 
 

@@ -26,6 +26,7 @@ from view_cases import (
 from napari_ctvqa.core.cases import Source
 from napari_ctvqa.core.chains import EvidenceStep, StepKind
 from napari_ctvqa.core.colours import highlight_pixels
+from napari_ctvqa.core.mask_planes import MaskPlanes
 from napari_ctvqa.core.session import MaskFocus
 from napari_ctvqa.widgets.focus import Focus
 from napari_ctvqa.widgets.layers import CaseLayers
@@ -402,19 +403,20 @@ def test_masks_are_read_only_and_keys_edit_nothing(viewer, session, layers, qtbo
     before = {k: np.asarray(m.array_zyx).copy() for k, m in session.case.label_maps.items()}
     canvas = QApplication.focusWidget()
     viewer.window.activate()
-    for name in ("CT", "organs", "focus"):
+    for name in ("CT", "masks"):
         layer = layers.layer(name)
         viewer.layers.selection.active = layer
         for key in (Qt.Key.Key_1, Qt.Key.Key_2, Qt.Key.Key_E, Qt.Key.Key_F, Qt.Key.Key_T):
             for target in [canvas] if canvas is not None else []:
                 qtbot.keyClick(target, key)
         assert str(layer.mode) == "pan_zoom"
-        layer.mode = "transform" if name == "CT" else "erase"
+        layer.mode = "transform"
         assert str(layer.mode) == "pan_zoom"
         assert not layer.editable
         assert layer.locked
-    with pytest.raises(TypeError):
-        layers.layer("organs").data[0, 0, 0] = 1
+    for name in ("organs", "focus", "masks"):
+        with pytest.raises(TypeError):
+            layers.layer(name).data[0, 0, 0] = 1
     for key, array in before.items():
         assert np.array_equal(session.case.label_maps[key].array_zyx, array)
 
@@ -422,6 +424,7 @@ def test_masks_are_read_only_and_keys_edit_nothing(viewer, session, layers, qtbo
 def test_case_change_keeps_the_layers_and_their_protection(viewer, session, layers):
     session.update(case=phantom_case(lesions=("ball",)))
     made = list(viewer.layers)
+    assert len(made) == 2
     session.update(case=phantom_case((2, 1, 0), case_id="two", lesions=("ball",)))
     assert list(viewer.layers) == made
     assert all(not layer.editable and layer.locked for layer in made)
@@ -431,14 +434,16 @@ def test_delete_key_leaves_our_layers(viewer, session, layers):
     session.update(case=phantom_case())
     viewer.layers.select_all()
     viewer.layers.remove_selected()
-    assert {layer.name for layer in viewer.layers} >= {"CT", "organs"}
+    assert {layer.name for layer in viewer.layers} == {"CT", "masks"}
 
 
 def test_a_focus_brings_back_layers_that_the_user_removed(viewer, session, layers):
     session.update(case=phantom_case(lesions=("ball",)))
-    viewer.layers.remove("lesions")
+    viewer.layers.remove("masks")
+    assert layers.layer("lesions") is None
     session.update(focus=MaskFocus("ball", 3, 8))
-    assert layers.layer("lesions") is not None and layers.layer("lesions").visible
+    assert layers.layer("masks").visible
+    assert all(layers.layer(name).visible for name in ("organs", "lesions", "focus"))
     viewer.layers.clear()
     assert layers.layer("CT") is None
     session.update(focus=MaskFocus("rod", 2, 9))
@@ -461,7 +466,7 @@ def test_layers_that_the_user_removed_come_back_with_the_next_case(viewer, sessi
     layers.toggle_overlays()
     layers.highlight(None)
     session.update(case=phantom_case(case_id="two"))
-    assert [layer.name for layer in viewer.layers][:2] == ["CT", "organs"]
+    assert [layer.name for layer in viewer.layers][:2] == ["CT", "masks"]
     layers.highlight(session.case.masks["rod"])
     assert highlight_pixels(picture(viewer)).any() or layers.current_slice(0) == 2
 
@@ -469,10 +474,10 @@ def test_layers_that_the_user_removed_come_back_with_the_next_case(viewer, sessi
 def test_renamed_layers_are_still_ours(viewer, session, layers):
     session.update(case=phantom_case())
     layers.layer("CT").name = "mine"
-    layers.layer("organs").name = "CT"
+    layers.layer("masks").name = "CT"
     session.update(case=phantom_case(case_id="two"))
-    assert len([x for x in viewer.layers if isinstance(x, Image)]) == 1
-    assert len([x for x in viewer.layers if isinstance(x, Labels)]) == 1
+    assert [x.rgb for x in viewer.layers if isinstance(x, Image)] == [False, True]
+    assert len(viewer.layers) == 2
 
 
 def test_layers_of_others_are_left_alone(viewer, session, layers):
@@ -488,7 +493,9 @@ def test_without_a_case_nothing_old_is_shown(viewer, session, layers):
     session.update(case=phantom_case())
     session.update(case=None)
     assert not any(layer.visible for layer in viewer.layers)
-    assert all(np.asarray(layer.data).size == 1 for layer in viewer.layers)
+    assert all(np.prod(layer.data.shape[:3]) == 1 for layer in viewer.layers)
+    assert layers.layer("masks").data.sheets == ()
+    assert all(np.asarray(layers.layer(name).data).size == 1 for name in ("organs",))
 
 
 def test_one_key_hides_all_masks(viewer, session, layers):
@@ -502,12 +509,90 @@ def test_one_key_hides_all_masks(viewer, session, layers):
     assert layers.layer("organs").visible
 
 
-def test_layer_switched_off_by_hand_stays_off(viewer, session, layers):
+def coloured(viewer):
+    shot = picture(viewer).astype(int)
+    return (shot.max(axis=-1) - shot.min(axis=-1) > 8).sum()
+
+
+def test_source_switched_off_by_hand_stays_off(viewer, session, layers):
     session.update(case=phantom_case())
+    go_through(layers, session.case.masks["rod"])
+    assert coloured(viewer) > 100
     layers.layer("organs").visible = False
+    assert coloured(viewer) == 0
     layers.highlight(session.case.masks["rod"])
+    assert coloured(viewer) > 100
     layers.highlight(None)
     assert not layers.layer("organs").visible
+    assert coloured(viewer) == 0
+
+
+def test_eye_of_napari_s_list_hides_all_masks_until_one_is_asked_for(viewer, session, layers):
+    session.update(case=phantom_case(lesions=("ball",)))
+    go_through(layers, session.case.masks["ball"])
+    layers.layer("masks").visible = False
+    assert coloured(viewer) == 0
+    assert layers.drawn_here() == [] and layers.scene().sheets == ()
+    layers.show_masks(Source.TOOL, [session.case.masks["cube"]])
+    layers.show_masks(Source.TOOL, [])
+    assert not layers.layer("masks").visible
+    layers.highlight(session.case.masks["ball"])
+    assert layers.layer("masks").visible
+    assert highlight_pixels(picture(viewer)).any()
+
+
+def test_a_change_of_what_is_drawn_makes_one_picture_of_it(session, layers, monkeypatch):
+    session.update(case=phantom_case(lesions=("ball",)))
+    made, plane = [], MaskPlanes.plane
+    monkeypatch.setattr(MaskPlanes, "plane", lambda *key: made.append(key) or plane(*key))
+    layers.highlight(session.case.masks["rod"])
+    assert len(made) == 1
+    layers.go_to(0, 3)
+    assert len(made) == 2
+    layers.toggle_overlays()
+    layers.go_to(0, 4)
+    assert len(made) == 2
+    layers.toggle_overlays()
+    assert len(made) == 3
+
+
+def test_napari_s_3d_shows_the_masks_in_layers_that_go_with_it(viewer, session, layers):
+    session.update(case=phantom_case(lesions=("ball",)))
+    layers.apply_preset("bone")
+    layers.highlight(session.case.masks["rod"])
+    viewer.layers.selection.active = layers.layer("CT")
+    flat = [layer.name for layer in viewer.layers]
+    viewer.dims.ndisplay = 3
+    solid = [layer for layer in viewer.layers if isinstance(layer, Labels)]
+    assert [layer.name for layer in solid] == ["organs", "lesions", "focus"]
+    assert not any(layer.editable for layer in solid)
+    assert coloured(viewer) > 100
+    layers.layer("masks").visible = False
+    assert coloured(viewer) == 0
+    layers.layer("masks").visible = True
+    layers.highlight(None)
+    solid = [layer.name for layer in viewer.layers if isinstance(layer, Labels)]
+    assert solid == ["organs", "lesions"]
+    assert coloured(viewer) > 100
+    layers.toggle_overlays()
+    assert coloured(viewer) == 0
+    layers.toggle_overlays()
+    session.update(case=phantom_case((2, 1, 0), case_id="two"))
+    (only,) = (layer for layer in viewer.layers if isinstance(layer, Labels))
+    assert only.data is layers.layer("organs").data
+    layers.set_plane("axial")
+    assert [layer.name for layer in viewer.layers] == flat
+    assert viewer.layers.selection.active is layers.layer("CT")
+    go_through(layers, session.case.masks["rod"])
+    assert coloured(viewer) > 100
+
+
+def test_no_volume_of_colours_is_ever_made(session, layers):
+    session.update(case=phantom_case())
+    data = layers.layer("masks").data
+    assert data[:, :, :].size == 4
+    with pytest.raises(TypeError, match="plane by plane"):
+        np.asarray(data)
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 3), (4, 3, 2), (1, 1, 1), (1, 40, 3)])
@@ -539,7 +624,7 @@ def test_more_masks_than_a_byte_holds_with_outlines(viewer, session, layers):
     assert {drawn.structure for drawn in layers.drawn_here()} == set(masks)
 
 
-def test_each_source_has_a_layer_and_a_look_of_its_own(viewer, session, layers):
+def test_each_source_has_a_look_of_its_own(viewer, session, layers):
     session.update(case=phantom_case())
     grid = session.case.volume.grid
     tool = mask_of("ball", whole(session.case.masks["ball"]), grid, source=Source.TOOL)

@@ -49,13 +49,14 @@ def with_all_sources(case):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("focused", [False, True])
-def test_the_scene_has_napari_s_own_colours(viewer, session, layers, axis, focused):
+@pytest.mark.parametrize(("focused", "opacity"), [(False, 1.0), (True, 1.0), (False, 0.4)])
+def test_the_scene_has_napari_s_own_colours(viewer, session, layers, axis, focused, opacity):
     session.update(case=phantom_case(lesions=("ball",)))
     go_through(layers, session.case.masks["ball"])
     layers.show_masks(Source.TOOL, [with_all_sources(session.case)])
     layers.highlight(session.case.masks["ball"] if focused else None)
     layers.layer("CT").interpolation2d = "nearest"  # else between the colours of two voxels
+    layers.layer("masks").opacity = opacity
     try:
         layers.set_plane(PLANES[axis])
         ours = plane_picture(layers.scene(), axis, layers.current_slice(axis)).astype(int)
@@ -118,7 +119,12 @@ def test_the_scene_follows_window_opacity_and_visibility(viewer, session, layers
     assert [sheet.opacity for sheet in layers.scene().sheets] == [0.5]
     layers.layer("organs").visible = False
     assert layers.scene().sheets == ()
-    assert set(told) == {"window", "look"}
+    layers.layer("organs").visible = True
+    layers.layer("masks").opacity = 0.25
+    assert layers.scene().opacity == 0.25
+    layers.layer("masks").visible = False
+    assert layers.scene().sheets == ()
+    assert told == ["window", *["look"] * 5]
     layers.layer("CT").visible = False
     assert layers.scene() is None
     assert layers.layer("CT").data is session.case.volume.display_zyx
