@@ -17,7 +17,7 @@ IN_TWO = --numprocesses 2 --dist loadfile
 # that it fits, so pip takes a matching pair. The CPU build (about 1 GB installed instead of 5.5) does as well:
 #     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 EXTRAS = gui,dev
-test: EXTRAS = gui,dev,local,film
+test: EXTRAS = gui,dev,local,film,scale
 
 .PHONY: help demo test quick mutations lint format setup clean
 
