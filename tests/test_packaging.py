@@ -90,7 +90,7 @@ def test_hard_dependencies_are_those_that_are_imported():
     hard = {canonicalize_name(Requirement(text).name) for text in project()["dependencies"]}
     # The engine runs in an environment of its own, that of the extra `local`; the system keyring is
     # used where it is there, and so is ffmpeg (extra `film`).
-    optional = {"worker_engine.py", "server_keys.py", "film.py", "cluster.py"}
+    optional = {"worker_engine.py", "worker_volumes.py", "server_keys.py", "film.py", "cluster.py"}
     assert hard == third_party("napari_ctvqa", leave_out=optional)
 
 
