@@ -36,8 +36,6 @@ _LOOK_EVERY_S = 1.0
 _MOST_ALONE_S = 300.0
 """How long to wait for a worker when all have gone; some clusters replace theirs."""
 _LOST_S = 20.0
-_AHEAD = 2
-"""Tasks under way for each thread of a worker: one at work, one that waits for it."""
 _RETRIES = 2
 """How often a task is done again, maybe by another worker, where a worker could not begin it."""
 _LOCAL_N = re.compile(r"local(?::(\d{1,4}))?\Z")
@@ -284,14 +282,18 @@ class _State:
         self._well = self._manned = time.monotonic()
 
     def room(self) -> int:
-        """Return how many tasks may be under way."""
+        """Return how many tasks may be under way: one a thread.
+
+        A task takes seconds, the way to a worker some milliseconds; one that waited at a busy
+        worker would be the last to be done while the others have nothing left.
+        """
         now = time.monotonic()
         client = self._cluster._client
         if now - self._looked >= _LOOK_EVERY_S and client.status == "running":
             self._looked = now
             self._threads = sum(self._cluster._threads().values())
             self._manned = now if self._threads else self._manned
-        return max(1, _AHEAD * self._threads)
+        return max(1, self._threads)
 
     def check(self) -> None:
         """Raise when the scheduler or all workers have been gone for long."""
