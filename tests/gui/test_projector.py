@@ -59,6 +59,16 @@ def test_f8_fills_the_screen_in_large_type_and_goes_back(app):
     assert marker.font_size == marker_points
 
 
+def test_large_type_does_not_make_a_laptops_window_wider(app):
+    app.viewer.window.resize(1366, 768)
+    app.arrange()
+    _press_f8(app)
+    wait_until(lambda: False, 0.5)
+    least = {title: panel.minimumSizeHint().width() for title, panel in app.panels.items()}
+    assert app.window.width() <= max(1366, app.window.screen().size().width()), least
+    _press_f8(app)
+
+
 def test_the_other_theme_keeps_the_large_type(app):
     theme = app.viewer.theme
     _press_f8(app)

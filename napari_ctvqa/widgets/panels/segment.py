@@ -39,7 +39,7 @@ class SegmentPanel(QWidget):
         self._styling = Styling(self)
         self._scope = Label()
         self._about = Label(_ABOUT, role="muted")
-        self._use = QCheckBox("Tools of the live kit use these masks where there is no file")
+        self._use = QCheckBox("Tools use these where no file is")
         self._start = QPushButton("Segment")
         self._cancel = QPushButton("Stop")
         self._bar = ProgressBar()
