@@ -16,6 +16,24 @@ FEWEST_VOXELS = 4
 """Along each axis; less is a picture or a scrap, no volume."""
 
 
+def check_case(case: Case, title: str, *, in_hu: bool = True) -> None:
+    """Raise where a case breaks what all families of volumes and slices ask of it.
+
+    ``in_hu`` says that values are windowed in HU, so that they have to be some.
+
+    Raises
+    ------
+    GeometryError
+        When the sides of the case are not to be trusted, or it is too small.
+    CtvqaError
+        Where values that are windowed in HU may be none.
+    """
+    check_size(case, title)
+    check_sides(case)
+    if in_hu:
+        check_hu(case, title)
+
+
 def check_sides(case: Case) -> None:
     """Raise GeometryError where left and right of the case are not to be trusted.
 

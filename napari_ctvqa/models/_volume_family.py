@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.core.asking import Ask, Message, Prepared
 from napari_ctvqa.core.output_text import Stripped, stripped
 from napari_ctvqa.core.records import no_items
-from napari_ctvqa.models._contract import check_hu, check_sides, check_size, hu_doubt
+from napari_ctvqa.models._contract import check_case, hu_doubt
 from napari_ctvqa.models._settings import chosen, drawing
 from napari_ctvqa.models._volume_prompt import asked_plainly
 from napari_ctvqa.models._volumes import LastVolume, volume_notes, volume_recipe
@@ -92,11 +92,8 @@ class VolumeFamily:
         """
         given = chosen(settings, self.settings)
         sampling = replace(preset.sampling, **drawing(settings))
-        check_size(case, self.title)
-        check_sides(case)
         recipe = given["recipe"]
-        if recipe not in self.by_own_range:
-            check_hu(case, self.title)
+        check_case(case, self.title, in_hu=recipe not in self.by_own_range)
         volume = self._last.get(case.volume, (recipe,), partial(self.make, case, recipe))
         said = asked_plainly(question, answer_format)
         worded = self.word(said.text, question, given)

@@ -24,7 +24,7 @@ import numpy as np
 from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared, Preset, Sampling
 from napari_ctvqa.core.output_text import stripped
 from napari_ctvqa.core.regions import focus_slice
-from napari_ctvqa.models._contract import check_hu, check_sides, check_size
+from napari_ctvqa.models._contract import check_case
 from napari_ctvqa.models._settings import chosen, drawing
 from napari_ctvqa.models._slices import MASK_CHOSE, middle_slice, slice_as_seen, slice_recipe
 from napari_ctvqa.models._volume_prompt import asked_plainly
@@ -106,9 +106,7 @@ class LlavaMed:
         """
         given = chosen(settings, SETTINGS)
         sampling = replace(preset.sampling, **drawing(settings))
-        check_size(case, TITLE)
-        check_sides(case)
-        check_hu(case, TITLE)
+        check_case(case, TITLE)
         index, notes = _index(case, question, given["slice"])
         picture = _squared(slice_as_seen(case, index, WINDOW_HU, rounded=True))
         said = asked_plainly(question, answer_format)

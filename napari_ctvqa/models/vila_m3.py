@@ -31,7 +31,7 @@ from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.expert_calls import EVERYTHING, EXPERT, ExpertCall, expert_called
 from napari_ctvqa.core.output_text import stripped
 from napari_ctvqa.core.records import ToolCall
-from napari_ctvqa.models._contract import check_hu, check_sides, check_size
+from napari_ctvqa.models._contract import check_case
 from napari_ctvqa.models._settings import chosen, drawing
 from napari_ctvqa.models._slices import middle_slice, slice_as_seen, slice_recipe
 from napari_ctvqa.models._vista3d import Result, groups, result
@@ -158,9 +158,7 @@ class VilaM3:
         """
         given = chosen(settings, SETTINGS)
         sampling = replace(preset.sampling, **drawing(settings))
-        check_size(case, TITLE)
-        check_sides(case)
-        check_hu(case, TITLE)
+        check_case(case, TITLE)
         index = middle_slice(case)
         picture = slice_as_seen(case, index, WINDOW_HU, rounded=False)
         said = asked_plainly(question, answer_format)
