@@ -16,7 +16,6 @@ from napari_ctvqa.widgets.words import (
     official_text,
     outcome_text,
     reading_text,
-    run_line,
     sure_text,
 )
 
@@ -25,12 +24,10 @@ if TYPE_CHECKING:
 
     from napari_ctvqa.core.chains import EvidenceChain
     from napari_ctvqa.core.records import (
-        AnswerFormat,
         Option,
         Outcome,
         Prediction,
         Question,
-        Run,
         Score,
     )
 
@@ -47,11 +44,11 @@ HIDDEN_RECORD = "The raw record is hidden until you reveal the reference."
 class Answer:
     """One model's answer to the current question, with what may be shown of its score."""
 
-    run: Run
+    source: str
+    """Where it comes from and how its file is scored, in words."""
     prediction: Prediction
     score: Score | None
     revealed: bool
-    assumed_format: AnswerFormat
     titles: tuple[str, str]
     """What the benchmark calls its two scores."""
     reference_chain: EvidenceChain | None = None
@@ -69,7 +66,7 @@ class Answer:
         )
 
 
-_SMALL = ("score", "titles", "score_note")
+_SMALL = ("source", "score", "titles", "score_note")
 """What is made anew each time; all else of an answer is kept by the session, or is an enum."""
 
 
@@ -308,9 +305,8 @@ def _no_text(prediction: Prediction) -> str:
 
 
 def _source(answer: Answer) -> str:
-    source = run_line(answer.run, answer.assumed_format)
     seconds = answer.prediction.seconds
-    timed = f"{source} · {seconds:.1f} s" if seconds is not None else source
+    timed = f"{answer.source} · {seconds:.1f} s" if seconds is not None else answer.source
     return "\n".join(filter(None, (sure_text(answer.prediction), timed, _note(answer.prediction))))
 
 

@@ -57,6 +57,19 @@ def test_another_models_answer_leaves_an_answer_box_alone(qtbot, monkeypatch):
     assert "Another answer" in [box._text.toPlainText() for box in panel._answers._boxes]
 
 
+def test_a_runs_answers_to_other_questions_leave_its_answer_box_alone(qtbot, monkeypatch):
+    session = two_models()
+    panel = question.PANEL(session)
+    qtbot.addWidget(panel)
+    drawn = counted(monkeypatch, answers.AnswerBox, "_show_score")
+    before = session.runs["one"]
+    more = {**before.predictions, "other": Prediction("other", "one", "An answer")}
+    session.update(runs={**session.runs, "one": replace(before, predictions=more)})
+    assert drawn == []
+    session.update(runs={**session.runs, "one": replace(before, path="/data/elsewhere.json")})
+    assert len(drawn) == 1
+
+
 def test_progress_alone_draws_no_answer(qtbot, monkeypatch):
     session = two_models()
     panel = question.PANEL(session)

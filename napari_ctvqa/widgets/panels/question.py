@@ -33,6 +33,7 @@ from napari_ctvqa.widgets.words import (
     question_flaws,
     record_flags,
     reference_line,
+    run_line,
 )
 
 if TYPE_CHECKING:
@@ -180,11 +181,10 @@ class QuestionPanel(QWidget):
         titles = score_titles(session.benchmark)
         answers = [
             Answer(
-                session.runs[m],
+                run_line(session.runs[m], session.answer_format),
                 p,
                 scores[m],
                 session.revealed,
-                session.answer_format,
                 titles,
                 session.reference_chain,
                 session.model_chains.get(m),
