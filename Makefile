@@ -39,6 +39,7 @@ setup:
 test: setup lint
 	rm -rf .venv/test
 	$(PYTEST) $(IN_TWO) tests --ignore tests/gui
+	rm -rf .venv/test/config  # what windows of the former tests left: napari begins as on a first day
 	sh scripts/on_virtual_display.sh $(PYTEST) tests/gui
 
 quick: setup
