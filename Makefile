@@ -17,7 +17,7 @@ IN_TWO = --numprocesses 2 --dist loadfile
 # that it fits, so pip takes a matching pair. The CPU build (about 1 GB installed instead of 5.5) does as well:
 #     PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 EXTRAS = gui,dev
-test: EXTRAS = gui,dev,local,film,scale
+test: EXTRAS = gui,dev,dev-models,local,film,scale
 
 .PHONY: help demo test quick mutations lint format setup clean
 
@@ -39,7 +39,6 @@ setup:
 test: setup lint
 	rm -rf .venv/test
 	$(PYTEST) $(IN_TWO) tests --ignore tests/gui
-	rm -rf .venv/test/config  # what windows of the former tests left: napari begins as on a first day
 	sh scripts/on_virtual_display.sh $(PYTEST) tests/gui
 
 quick: setup

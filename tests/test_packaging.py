@@ -58,7 +58,9 @@ def test_every_resource_is_data_that_reads():
 
 def test_extras_are_the_promised_ones():
     extras = project()["optional-dependencies"]
-    assert set(extras) == {"gui", "local", "segment", "film", "scale", "all", "dev"}
+    assert set(extras) == {
+        *("gui", "local", "segment", "film", "scale", "all", "dev", "dev-models")
+    }
     # a program that is started, never imported: tens of packages that nothing else here needs
     assert {Requirement(text).name for text in extras["segment"]} == {"TotalSegmentator"}
     # a library around a program: GIF and PNG are written without it

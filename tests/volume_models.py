@@ -1,15 +1,23 @@
 """Random models with the interfaces of the volume families: they prove plumbing, never an answer.
 
-Each is a small one of the class that the real one is built on (Phi-3, Llama, Mistral, from
-transformers), with an encoder of one strided convolution in the place of the real one.
+Merlin is its library's own class (merlin-vlm), unchanged but for a smaller 2-D net to inflate and a
+language part of few layers. M3D-LaMed and Med3DVLM are code that lies with their weights: here it
+is a small Phi-3 behind the blocks that M3D's vision tower is made of (MONAI). RadFM, CT-CHAT,
+LLaVA-Med and VILA-M3 are repositories that cannot be installed: small Llamas of transformers with
+the repositories' interface, and an encoder of one strided convolution.
 """
 
+import importlib.util
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import torch
 from tiny_models import tokenizer_of
-from transformers import Phi3Config
+from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config
 
 M3D_SPECIAL = (
     "<pad>",
@@ -32,12 +40,33 @@ TINY = {
 
 M3D_CODE = '''
 import torch
+from monai.networks.blocks.patchembedding import PatchEmbeddingBlock
+from monai.networks.blocks.transformerblock import TransformerBlock
 from torch import nn
 from transformers import Phi3Config, Phi3ForCausalLM
 
 
 class StandInConfig(Phi3Config):
     model_type = "lamed_phi3"
+
+
+class Tower(nn.Module):
+    """Patches of half a block, a transformer on them, and the mean of each block's eight."""
+
+    def __init__(self, width, block):
+        super().__init__()
+        patch = [edge // 2 for edge in block]
+        self.grid = (8, 16, 16)
+        size = [count * edge for count, edge in zip(self.grid, patch)]
+        self.patches = PatchEmbeddingBlock(1, size, patch, width, 2, proj_type="perceptron")
+        self.layer = TransformerBlock(width, 2 * width, 2)
+        self.pool = nn.AvgPool3d(2)
+        self.projector = nn.Linear(width, width)
+
+    def forward(self, images):
+        found = self.layer(self.patches(images)).transpose(1, 2)
+        found = self.pool(found.unflatten(2, self.grid)).flatten(2)
+        return self.projector(found.transpose(1, 2))
 
 
 class StandIn(Phi3ForCausalLM):
@@ -47,7 +76,7 @@ class StandIn(Phi3ForCausalLM):
 
     def __init__(self, config):
         super().__init__(config)
-        self.blocks = nn.Conv3d(1, config.hidden_size, config.block, config.block)
+        self.tower = Tower(config.hidden_size, config.block)
         self.post_init()
 
     def get_model(self):
@@ -55,7 +84,7 @@ class StandIn(Phi3ForCausalLM):
 
     @torch.no_grad()
     def generate(self, images=None, inputs=None, seg_enable=False, **kwargs):
-        features = self.blocks(images).flatten(2).transpose(1, 2)
+        features = self.tower(images)
         assert features.shape[1] == 256
         words = self.get_input_embeddings()(inputs)
         words = torch.cat((words[:, :1], features, words[:, 257:]), 1)
@@ -148,50 +177,45 @@ class MultiLLaMAForCausalLM(nn.Module):
         return self.lang_model.generate(inputs_embeds=words, max_new_tokens=9, top_k=50)
 """
 
-MERLIN_CODE = """
-from pathlib import Path
+MERLIN_SMALLER = """
+import torchvision
+from torchvision.models.resnet import Bottleneck, ResNet
 
+
+def smaller(pretrained=False):
+    return ResNet(Bottleneck, [1, 1, 1, 1], width_per_group=4)
+
+
+torchvision.models.resnet152 = smaller
+"""
+
+MERLIN_WEIGHTS = """
 import torch
-from torch import nn
-from transformers import AutoTokenizer
+from merlin.models.load import MODEL_CONFIGS
+from merlin.models.radiology_report_generation import Clip3DForTextGeneration
 
-from merlin.language import language
+model = Clip3DForTextGeneration()
+torch.manual_seed(3)
+for parameter in model.parameters():
+    if parameter.ndim > 1:
+        torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+name = MODEL_CONFIGS["report_generation"]["checkpoint"]
+torch.save(model.state_dict(), f"merlin/models/checkpoints/{name}")
+"""
 
+MERLIN_BY_HAND = """
+import json
+import sys
 
-class Text(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.tokenizer = AutoTokenizer.from_pretrained(Path(__file__).parent / "words")
-        self.text_decoder = language(len(self.tokenizer))
+import numpy as np
+import torch
+from merlin import Merlin
 
-
-class Report(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.decode_text = Text()
-        self.adapter = nn.Conv3d(3, 32, (80, 112, 112), (80, 112, 112))
-
-    def generate(self, image, text_labels, **kwargs):
-        assert image.shape == (1, 1, 224, 224, 160)
-        image = torch.cat([image.permute(0, 1, 4, 2, 3)] * 3, 1)
-        features = self.adapter(image).flatten(2).transpose(1, 2)
-        tokenizer, decoder = self.decode_text.tokenizer, self.decode_text.text_decoder
-        ids = tokenizer(text_labels, return_tensors="pt")["input_ids"]
-        words = torch.cat((features, decoder.get_input_embeddings()(ids)), 1)
-        out = decoder.generate(inputs_embeds=words, **kwargs)
-        return tokenizer.batch_decode(out, skip_special_tokens=True)
-
-
-class Merlin(nn.Module):
-    def __init__(self, RadiologyReport=False):
-        super().__init__()
-        assert RadiologyReport
-        self.model = Report()
-        path = next((Path(__file__).parent / "models" / "checkpoints").glob("*.pt"))
-        self.model.load_state_dict(torch.load(path, weights_only=True))
-
-    def generate(self, *args, **kwargs):
-        return self.model.generate(*args, **kwargs)
+volume, prompt, drawn = sys.argv[1:]
+model = Merlin(RadiologyReport=True).eval()
+tensor = torch.tensor(np.load(volume))[None, None]
+(text,) = model.generate(tensor, [prompt], num_beams=1, **json.loads(drawn))
+print("\\n" + json.dumps(text))
 """
 
 LLAVA = {
@@ -334,18 +358,43 @@ def save_radfm(folder: Path) -> tuple[Path, Path]:
 
 
 def save_merlin(folder: Path) -> Path:
-    """Save a folder that holds the package ``merlin`` and its checkpoint."""
-    tokenizer_of(("<pad>", "<s>", "<end>"), {}).save_pretrained(folder / "merlin" / "words")
-    _write(folder / "merlin", {"__init__.py": MERLIN_CODE, "language.py": LANGUAGE})
-    language = _module(LANGUAGE, "language")["language"]
-    code = MERLIN_CODE.replace("from merlin.language import language\n", "")
-    path = folder / "merlin" / "__init__.py"
-    scope = {"__name__": "merlin", "language": language, "__file__": str(path)}
-    exec(compile(code, "merlin", "exec"), scope)
-    model = _randomised(scope["Report"]())
+    """Save a folder with the installed package ``merlin``, its checkpoint and its language part.
+
+    The language part lies where the library keeps what it downloads, as wide as the real one.
+    """
+    found = importlib.util.find_spec("merlin").submodule_search_locations[0]
+    shutil.copytree(found, folder / "merlin", ignore=shutil.ignore_patterns("__pycache__"))
+    first = folder / "merlin" / "__init__.py"
+    code = first.read_text(encoding="utf-8")
+    _write(folder / "merlin", {
+        "smaller.py": MERLIN_SMALLER, "__init__.py": f"from merlin import smaller\n{code}",
+    })  # fmt: skip
+    kept = folder / "checkpoints" / "models--StanfordAIMI--RadLLaMA-7b"
+    _write(kept, {"refs/main": "first"})
+    tokenizer = tokenizer_of(("<pad>", "<s>", "<end>"), {})
+    tokenizer.save_pretrained(kept / "snapshots" / "first")
+    config = TINY | {"hidden_size": 4096, "head_dim": 16, "vocab_size": len(tokenizer)}
+    LlamaForCausalLM(LlamaConfig(**config)).save_pretrained(kept / "snapshots" / "first")
     (folder / "merlin" / "models" / "checkpoints").mkdir(parents=True)
-    torch.save(model.state_dict(), folder / "merlin" / "models" / "checkpoints" / "report.pt")
+    _in_folder(folder, MERLIN_WEIGHTS)
     return folder
+
+
+def merlin_by_hand(folder: Path, volume: Path, prompt: str, **drawn: object) -> str:
+    """Return what the library itself says of a saved (224, 224, 160) array."""
+    said = _in_folder(folder, MERLIN_BY_HAND, str(volume), prompt, json.dumps(drawn))
+    return json.loads(said.splitlines()[-1])
+
+
+def _in_folder(folder: Path, code: str, *arguments: str) -> str:
+    """Run code in a process of its own that imports from ``folder`` and downloads nothing."""
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def save_llava(folder: Path, name: str) -> tuple[Path, Path]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from keyboard import press_key
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QTabBar
 
@@ -60,12 +61,7 @@ def settle(app):
 
 
 def press(app, key, modifier=Qt.KeyboardModifier.NoModifier):
-    from qtpy.QtTest import QTest
-
-    app.window.activateWindow()
-    app.window.centralWidget().setFocus()
-    QApplication.processEvents()
-    QTest.keyClick(app.window, key, modifier)
+    press_key(app.window, key, modifier)
     settle(app)
 
 

@@ -2,6 +2,7 @@
 
 import napari
 import pytest
+from keyboard import press_key
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QLineEdit, QTableWidget
@@ -31,10 +32,7 @@ def app(qapp):
 
 
 def press(app, key, modifier=Qt.KeyboardModifier.NoModifier):
-    app.window.activateWindow()
-    app.window.setFocus()
-    QApplication.processEvents()
-    QTest.keyClick(app.window, key, modifier)
+    press_key(app.window, key, modifier, focus=app.window)
     assert wait_until(lambda: not app.coordinator.busy)
     QApplication.processEvents()
 

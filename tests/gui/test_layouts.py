@@ -1,9 +1,9 @@
 """The layouts of the whole window at 1366 × 768: keys, docks, room for the pictures."""
 
 import pytest
+from keyboard import press_key
 from qtpy.QtCore import Qt
-from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QLabel, QTabBar
+from qtpy.QtWidgets import QLabel, QTabBar
 from view_cases import phantom_case
 
 from napari_ctvqa.widgets.app import RESEARCH_ONLY, app_for
@@ -38,10 +38,7 @@ def app(qapp):
 
 
 def press(app, key, modifier=Qt.KeyboardModifier.NoModifier):
-    app.window.activateWindow()
-    app.window.centralWidget().setFocus()
-    QApplication.processEvents()
-    QTest.keyClick(app.window, key, modifier)
+    press_key(app.window, key, modifier)
     wait_until(lambda: False, 0.4)
 
 

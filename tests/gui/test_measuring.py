@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from keyboard import press_key
 from pointer import LEFT, click, double_click, drag, move, press, release
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -374,15 +375,11 @@ def keys(window, tools, qtbot):
     shortcuts = Shortcuts(window, tools.actions())
     tools.bind(shortcuts)
 
-    def press_key(key, modifier=PLAIN, times=1):
-        window.activateWindow()
-        window.centralWidget().setFocus()
-        QApplication.processEvents()
-        for _ in range(times):
-            QTest.keyClick(window, key, modifier)
+    def press_here(key, modifier=PLAIN, times=1):
+        press_key(window, key, modifier, times)
         QApplication.processEvents()
 
-    yield press_key
+    yield press_here
     shortcuts.close()
 
 

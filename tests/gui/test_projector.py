@@ -2,10 +2,10 @@
 
 import napari
 import pytest
+from keyboard import press_key
 from napari.settings import get_settings
 from qtpy.QtCore import Qt
-from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QLabel
+from qtpy.QtWidgets import QLabel
 
 from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.launch import wait_until
@@ -26,10 +26,7 @@ def app(qapp):
 
 
 def _press_f8(app):
-    app.window.activateWindow()
-    app.window.setFocus()
-    QApplication.processEvents()
-    QTest.keyClick(app.window, Qt.Key.Key_F8)
+    press_key(app.window, Qt.Key.Key_F8, focus=app.window)
     wait_until(lambda: False, 0.3)
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from keyboard import activate
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLineEdit, QListWidget, QMainWindow, QPlainTextEdit, QVBoxLayout, QWidget
 
@@ -24,7 +25,7 @@ def window(qtbot):
     qtbot.addWidget(window)
     window.show()
     qtbot.waitExposed(window)
-    window.activateWindow()
+    activate(window)
     return window
 
 

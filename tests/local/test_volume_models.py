@@ -5,6 +5,7 @@ What the worker says is compared with the model called by hand on the same tenso
 
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import phantoms
@@ -76,11 +77,30 @@ def test_resampling_is_torch_s(shape, size):
     np.testing.assert_array_equal(nearest(array, [floored(*a) for a in axes]), picked)
 
 
+# ------------------------------------------------------------------- a library's own preprocessing
+
+
+@pytest.mark.parametrize(
+    "source", ["PIL", "RAS", pytest.param("ts_example", marks=pytest.mark.real)]
+)
+def test_merlin_s_tensor_is_what_its_library_makes(source, tmp_path, request):
+    transforms = pytest.importorskip("merlin.data.monai_transforms").ImageTransforms
+    if source == "ts_example":
+        folder = request.getfixturevalue("real_data") / source
+    else:
+        folder = phantoms.save_case(tmp_path / "case", axcodes=source)
+    ours = prepared("merlin", read_case(find_case(folder))).ask.volume.values
+    (theirs,) = np.asarray(transforms({"image": str(folder / "ct.nii.gz")})["image"])
+    assert np.ptp(theirs) > 0.5
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
 # ------------------------------------------------------------------------------------- M3D-LaMed
 
 
 @pytest.fixture(scope="module")
 def m3d(tmp_path_factory):
+    pytest.importorskip("monai", reason="M3D's vision tower is made of MONAI's blocks")
     folder = volume_models.save_m3d(tmp_path_factory.mktemp("models") / "m3d")
     way = WorkerWay(
         WorkerSettings(
@@ -139,6 +159,7 @@ def test_the_mask_comes_back_to_the_ct_with_the_answer(m3d, case):
 
 
 def test_code_is_not_run_before_it_is_allowed(tmp_path, monkeypatch):
+    pytest.importorskip("monai", reason="M3D's vision tower is made of MONAI's blocks")
     monkeypatch.setenv("NAPARI_CTVQA_CONFIG_DIR", str(tmp_path / "config"))
     folder = volume_models.save_m3d(tmp_path / "m3d")
     wanted = Wanted("m3d-phi3", folder=str(folder), python=sys.executable)
@@ -183,6 +204,7 @@ def answers(way, *asks):
 
 def test_med3dvlm_is_loaded_and_asked_as_m3d_is(tmp_path, case, monkeypatch):
     """Its own code is a Qwen; the interface is the same, and so the blocks are of its grid."""
+    pytest.importorskip("monai", reason="the stand-in's tower is made of MONAI's blocks")
     folder = volume_models.save_m3d(tmp_path / "med3dvlm", block=(32, 32, 32))
     ask = prepared("med3dvlm", case).ask
     (text,) = answers(way_of(tmp_path, monkeypatch, "med3dvlm", folder), ask)
@@ -197,12 +219,22 @@ def test_radfm_answers_through_its_repository(tmp_path, case, monkeypatch):
     assert first and first == again
 
 
-def test_merlin_answers_through_its_library(tmp_path, case, monkeypatch):
+def test_merlin_says_what_its_library_says_when_called_by_hand(tmp_path, case, monkeypatch):
+    pytest.importorskip("merlin", reason="Merlin is made by its library, merlin-vlm")
     folder = volume_models.save_merlin(tmp_path / "site")
-    ready = prepared("merlin", case)
+    ask = prepared("merlin", case).ask
+    blank = replace(ask, volume=replace(ask.volume, values=np.zeros_like(ask.volume.values)))
     way = way_of(tmp_path, monkeypatch, "merlin", folder)
-    first, again = answers(way, ready.ask, ready.ask)
-    assert first and first == again and "###" not in first
+    first, again, unseen = answers(way, ask, ask, blank)
+    assert first == again != unseen
+    np.save(tmp_path / "volume.npy", ask.volume.values)
+    sampling = ask.sampling
+    assert sampling.temperature == 0
+    by_hand = volume_models.merlin_by_hand(
+        folder, tmp_path / "volume.npy", ask.messages[0].text, do_sample=False,
+        max_new_tokens=sampling.max_new_tokens, repetition_penalty=sampling.repetition_penalty,
+    )  # fmt: skip
+    assert first == by_hand.split("###")[0] and first
 
 
 def test_ct_chat_encodes_once_and_answers(tmp_path, case, monkeypatch):
