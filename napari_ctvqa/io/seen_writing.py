@@ -216,21 +216,27 @@ class SeenFiles:
 
     def keep_files(
         self, pictures: Mapping[str, bytes], answers: Mapping[str, Mapping[str, bytes]]
-    ) -> str:
-        """Put answers on disk that were packed elsewhere: pictures by name, files by folder.
+    ) -> Mapping[str, str]:
+        """Put answers on disk that were packed elsewhere: pictures by name, files by question.
 
-        Names of pictures that none can have are left out. Returns what could not be kept.
+        Names of pictures that none can have are left out, and a picture that is not on disk then
+        is one that was not kept, as in ``keep``. Returns by question what could not be kept.
         """
         wanted = {name: png for name, png in pictures.items() if PICTURE_NAME.match(name)}
+        notes: dict[str, str] = {}
         try:
             with self._keeping:
                 kept = self._keep_pictures(wanted) if self.pictures and wanted else frozenset()
-            for name, files in answers.items():
-                self._write_folder(name, files)
+            for question_id, files in answers.items():
+                ask, left_out = _without_pictures(files[ASK], kept)
+                self._write_folder(folder_name(question_id), {**files, ASK: ask})
+                if left_out and self.pictures:
+                    notes[question_id] = self._not_all()
         except OSError as error:
             logger.warning("%s could not be written: %s", self.folder, error)
-            return f"what the model saw could not be kept ({error.strerror or error})"
-        return self._not_all() if self.pictures and len(kept) < len(pictures) else ""
+            said = f"what the model saw could not be kept ({error.strerror or error})"
+            return dict.fromkeys(answers, said)
+        return notes
 
     def _keep_pictures(self, contents: Mapping[str, bytes]) -> frozenset[str]:
         """Put pictures on disk that are not there; return the names of those that then are."""
@@ -257,6 +263,21 @@ class SeenFiles:
             return False
         self._held += len(png)
         return True
+
+
+def _without_pictures(ask: bytes, kept: frozenset[str]) -> tuple[bytes, bool]:
+    """Return the requests with the names of the kept pictures alone, and whether others went."""
+    data = json.loads(ask)
+    parts = [
+        part
+        for request in data["requests"]
+        for message in request["messages"]
+        for part in message["parts"]
+        if part.get("picture") and part["picture"] not in kept
+    ]
+    for part in parts:
+        part["picture"] = ""
+    return (json.dumps(data, ensure_ascii=True).encode("ascii") if parts else ask), bool(parts)
 
 
 def _flush(path: Path) -> None:

@@ -154,14 +154,14 @@ def _answered(asking: Asking, came: Came) -> Iterator[tuple[Question, object]]:
     text, moved = came.value
     data = json.loads(text)
     by_id = {row["qid"]: row for row in data["rows"]}
-    note = unpacked(moved, by_id, asking.seen)
+    notes = unpacked(moved, by_id, asking.seen)
     for question in asked:
         row = by_id.get(question.id)
         if row is None:
             problem = "the worker gave no answer to it"
             yield question, failed_prediction(question, name, problem)
             continue
-        if note:
+        if note := notes.get(question.id):
             row["note"] = f"{row['note']}; {note}" if row.get("note") else note
         yield question, Written(_prediction(row, name), row, data["software"])
 

@@ -14,9 +14,13 @@ import small_benchmark
 from fake_server import serving
 from test_server_pool import chat
 
+from napari_ctvqa.core.cases import Mask, Source
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.core.records import AnswerFormat
-from napari_ctvqa.io.seen_files import has_seen, read_seen, seen_folder
+from napari_ctvqa.core.events import Done, Outlined, Sent
+from napari_ctvqa.core.records import AnswerFormat, Prediction
+from napari_ctvqa.extensions import families
+from napari_ctvqa.io.reader import read_case
+from napari_ctvqa.io.seen_files import has_seen, read_events, read_seen, seen_folder
 from napari_ctvqa.models.rules import MODEL
 from napari_ctvqa.runners import cluster_work
 from napari_ctvqa.runners.batch import run_batch
@@ -24,6 +28,7 @@ from napari_ctvqa.runners.choices import Wanted, answerer_for
 from napari_ctvqa.runners.cluster import Cluster, ClusterError
 from napari_ctvqa.runners.cluster_answers import ClusterAnswers, checking
 from napari_ctvqa.runners.opening import open_path
+from napari_ctvqa.runners.sight import saw_reports
 from napari_ctvqa.runners.validate import validate
 
 distributed = pytest.importorskip("distributed", reason="needs the extra scale")
@@ -163,6 +168,67 @@ def test_what_a_model_saw_on_a_worker_lies_beside_the_one_file(cluster, bench, t
         assert [(p.pixels == q.pixels).all() for p, q in
                 zip(ours.pictures, theirs.pictures, strict=True)] == [True, True]  # fmt: skip
     assert not list(seen_folder(out).rglob("*.tmp"))
+
+
+class Outliner:
+    """As a volume model answers with a mask: sees M3D's volume, outlines the spleen."""
+
+    name = "outliner"
+
+    def wanted_masks(self, question):
+        return ("spleen",)
+
+    def answer(self, question, case, answer_format):
+        family = families()["m3d"]
+        preset = next(iter(family.presets.values()))
+        yield Sent(family.prepare(preset, question, case, answer_format, {}))
+        region = case.masks["spleen"].region
+        yield Outlined(Mask("M3D: spleen", "spleen", Source.PREDICTED, region, region))
+        yield Done("It is [SEG].")
+        yield Prediction(question.id, self.name, "A")
+
+
+def outliner(opened, wanted):
+    return Outliner()
+
+
+def stand_in():
+    cluster_work.usual_answerer, cluster_work._answerer = cluster_work._answerer, outliner
+
+
+def stand_out():
+    cluster_work._answerer = cluster_work.usual_answerer
+
+
+def test_what_a_volume_model_outlined_on_a_worker_is_shown_from_the_one_file(
+    cluster, bench, tmp_path
+):
+    out, alone = tmp_path / "r.json", tmp_path / "alone.json"
+    cluster._client.run(stand_in)
+    try:
+        list(batch(bench, out, ClusterAnswers(cluster, Wanted("rules")), Outliner(), rows=[0, 9]))
+    finally:
+        cluster._client.run(stand_out)
+    list(batch(bench, alone, None, Outliner(), rows=[0, 9]))
+    ours, theirs = (
+        {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+        for folder in (seen_folder(out), seen_folder(alone))
+    )
+    assert ours == theirs and len([path for path in ours if path.name == "masks.npz"]) == 2
+    opened = open_path(bench)
+    run = opened.read_results(out)
+    for question in (opened.questions[0], opened.questions[9]):
+        case = read_case(opened.case_files(question.case_id))
+        (saw,) = saw_reports(opened, question, case, None, {run.model: run}, None)
+        assert [mask.name for mask in saw.masks] == ["M3D: spleen"] and not saw.problem
+        spleen = case.masks["spleen"].region
+        assert saw.masks[0].region.box_zyx == spleen.box_zyx
+        assert (saw.masks[0].region.crop_zyx == spleen.crop_zyx).all()
+        assert saw.volume is not None and len(saw.slices) == 32
+        assert [type(one.event).__name__ for one in read_events(out, question.id)] == [
+            "Sent",
+            "Done",
+        ]
 
 
 def test_a_worker_that_lacks_the_files_is_named_before_anything_is_done(cluster, bench, tmp_path):

@@ -14,6 +14,7 @@ from napari_ctvqa.core.asking import Ask, Message
 from napari_ctvqa.core.events import Again, Done, Failed, FailureKind, Status, Tokens, Warned
 from napari_ctvqa.core.live import LiveRun
 from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.io.seen_files import read_seen
 from napari_ctvqa.runners import hosts, server_pool
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import GaveUpError, run_batch
@@ -181,6 +182,8 @@ def test_a_run_with_one_dead_and_one_slow_server_finishes(tmp_path):
     rows = json.loads(out.read_text())["results"]
     assert [row["qid"] for row in rows] == [f"q{n:06d}" for n in range(QUESTIONS)]
     assert {row["raw_output"] for row in rows} == {"A"} and last.failed == 0
+    seen = [read_seen(out, row["qid"]).requests for row in rows]
+    assert all(len(requests[-1].prepared.ask.pictures) == 2 for requests in seen)
     by_server = Counter(row["server"] for row in rows)
     assert set(by_server) == {"slow", "fast"}
     assert {one.url: one.answered for one in last.servers} == {"dead": 0, **by_server}
