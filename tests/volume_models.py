@@ -281,6 +281,9 @@ class Model(nn.Module):
         self.projector = nn.Linear(512 if kind == "ct" else 3, 32)
         self.config, self.generation_config = self.lang.config, self.lang.generation_config
 
+    def get_input_embeddings(self):
+        return self.lang.get_input_embeddings()
+
     def features(self, images):
         if self.kind == "ct":
             assert images.shape == (1, 24, 24, 24, 512)

@@ -75,6 +75,7 @@ PRESETS = MappingProxyType(
             facts=MappingProxyType(
                 {
                     "loader": "radfm",
+                    "fixed_drawing": True,
                     "needs": "transformers 4.28.1, einops",
                     "files": {
                         "pytorch_model.bin": "its weights, of the split archive",

@@ -344,7 +344,7 @@ def answerer_for(wanted: Wanted, opened: Opened) -> Any:
     wanted = _with_place(wanted)
     family, preset = _preset_for(wanted)
     _check_mode(wanted, modes_of(family))
-    decoding, confidence = _decoding_of(wanted, preset), _confidence_of(wanted)
+    decoding, confidence = _decoding_of(wanted, preset), _confidence_of(wanted, preset)
     way, model_id = _way(wanted, preset)
     base = _base_name(wanted, preset, model_id)
     agent = wanted.mode == AGENT
@@ -386,7 +386,7 @@ def _decoding_of(wanted: Wanted, preset: Preset) -> str:
         found = worker_decoding.settings(wanted.decoding).text
     except ValueError as error:
         raise CtvqaError(f"{error}.", hint="Correct --decoding.") from None
-    if wanted.server or own_loaders.loader_of(preset):
+    if wanted.server or own_loaders.draws_as_it_likes(preset):
         where = "on a server" if wanted.server else f"of {preset.title}"
         raise NotFoundError(
             f"MIS-SemSam chooses each token itself; the tokens {where} cannot be chosen from here.",
@@ -395,13 +395,19 @@ def _decoding_of(wanted: Wanted, preset: Preset) -> str:
     return found
 
 
-def _confidence_of(wanted: Wanted) -> Wish | None:
+def _confidence_of(wanted: Wanted, preset: Preset) -> Wish | None:
     if not wanted.confidence:
         return None
     if wanted.mode == AGENT:
         raise NotFoundError(
             "how sure a model is can be told of direct answers, not of an agent's.",
             hint="Leave --confidence away, or --mode agent.",
+        )
+    if own_loaders.draws_as_it_likes(preset):
+        raise NotFoundError(
+            f"How sure {preset.title} is cannot be told: its own code takes no temperature, so it "
+            "would say the same each time, sure or not.",
+            hint="Leave --confidence away.",
         )
     return wish(wanted.confidence)
 

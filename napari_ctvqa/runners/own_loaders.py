@@ -37,6 +37,11 @@ def loader_of(preset: Preset) -> str:
     return str(preset.facts.get("loader", ""))
 
 
+def draws_as_it_likes(preset: Preset) -> bool:
+    """Return whether a model's own code chooses its tokens, whatever is asked of it."""
+    return bool(preset.facts.get("fixed_drawing"))
+
+
 def needs_of(preset: Preset) -> str:
     """Return in words what must be given to run a preset's model."""
     facts = preset.facts

@@ -459,8 +459,17 @@ class Engine:
 
     def _token_texts(self) -> Any:
         if self._texts is None:
-            self._texts = beside("worker_decoding").token_texts(self._processor.tokenizer)
+            self._texts = beside("worker_decoding").token_texts(self._tokenizer)
         return self._texts
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._processor.tokenizer
+
+    @property
+    def _words(self) -> Any:
+        """Return the embeddings of the tokens, one row each."""
+        return self._model.get_input_embeddings().weight
 
     def _by_meaning(self, sampling: dict[str, Any], talk: Any) -> list[Any]:
         """Return MIS-SemSam as a processor where it is asked for."""
@@ -471,10 +480,7 @@ class Engine:
         if self._neighbours is None:
             talk.status("Looking up which tokens carry meaning")
             self._neighbours = decoding.Neighbours(
-                self._torch,
-                self._model.get_input_embeddings().weight,
-                self._token_texts(),
-                len(self._processor.tokenizer),
+                self._torch, self._words, self._token_texts(), len(self._tokenizer)
             )
         temperature = float(sampling["temperature"])
         return [decoding.SemanticSampling(self._torch, self._neighbours, wanted, temperature)]

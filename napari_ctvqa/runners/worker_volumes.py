@@ -244,6 +244,7 @@ class Engine(_PICTURES.Engine):  # type: ignore[misc]
             return {"text": "", "reason": "cancelled"}
         with torch.no_grad():
             text = self._loader.answer(request, heard)
+        heard.tell()
         talk.event(
             "usage",
             prompt_tokens=heard.prompt_tokens,
@@ -259,6 +260,14 @@ class Engine(_PICTURES.Engine):  # type: ignore[misc]
         if heard.mask is not None:
             done["mask"] = heard.mask
         return done
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._loader.tokenizer
+
+    @property
+    def _words(self) -> Any:
+        return self._loader.words
 
     def stopper(self, talk: Any, stream: Any) -> Any:
         """Return what ``generate`` asks after each token; not every model says its ``device``."""
@@ -287,6 +296,7 @@ class Heard:
         self.prompt_tokens: int | None = None  # type: ignore[annotation-unchecked,unused-ignore]
         self.mask: dict[str, Any] | None = None
         self._longest = int(request["sampling"]["max_new_tokens"])
+        self._meaning: list[Any] = []
 
     @property
     def new_tokens(self) -> Any:
@@ -320,12 +330,21 @@ class Heard:
             list(sampling["stop"]),
         )
         self._stream.ends = known
-        return {
-            **_PICTURES._drawing(sampling),
+        drawing: dict[str, Any] = {
             "max_new_tokens": self._longest,
             "streamer": self._stream,
             "stopping_criteria": [self._engine.stopper(self._talk, self._stream)],
         }
+        self._meaning = self._engine._by_meaning(sampling, self._talk)
+        if not self._meaning:
+            return {**_PICTURES._drawing(sampling), **drawing}
+        drawing["logits_processor"] = self._meaning
+        return {**_PICTURES._drawing_of(self._meaning[0], sampling), **drawing}
+
+    def tell(self) -> None:
+        """Tell how the tokens were chosen, where not as usual."""
+        for one in self._meaning:
+            self._talk.status(one.told)
 
     @property
     def text(self) -> str:
@@ -376,6 +395,11 @@ class Loader:
     def answer(self, request: dict[str, Any], heard: Heard) -> str:
         """Return the text that the model gives to one request."""
         raise NotImplementedError
+
+    @property
+    def words(self) -> Any:
+        """Return the embeddings of the tokens that it says, one row each."""
+        return self.model.get_input_embeddings().weight
 
     def volume(self, request: dict[str, Any]) -> Any:
         """Return the tensor of a request, batch and channels before the volume's own axes.
@@ -519,6 +543,11 @@ class Merlin(Loader):
             os.chdir(before)
         self.dtype = self.torch.float32
         self.tokenizer = self.model.model.decode_text.tokenizer
+
+    @property
+    def words(self) -> Any:
+        """Return the embeddings of its language part."""
+        return self.model.model.decode_text.text_decoder.get_input_embeddings().weight
 
     def answer(self, request: dict[str, Any], heard: Heard) -> str:
         """Return the text, which ends with ``###`` in the model's language."""

@@ -166,7 +166,7 @@ class ModelForm(QWidget):
         asked = self._asks_where
         server = self._server.text().strip() if asked == SERVER else ""
         agent = self._mode.currentData() == AGENT and AGENT in choice.modes
-        own = bool(choice.facts.get("loader"))
+        own, fixed = bool(choice.facts.get("loader")), bool(choice.facts.get("fixed_drawing"))
         slices, idle_min = self._slices.value(), self._idle.value()
         return Wanted(
             choice.name,
@@ -180,8 +180,8 @@ class ModelForm(QWidget):
             repository=self._repository.text().strip() if own else "",
             base=self._base.text().strip() if choice.facts.get("base") else "",
             idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
-            decoding=self._decoding.way if self._runs_here and not own else "",
-            confidence="" if agent else self._confidence.wish,
+            decoding=self._decoding.way if self._runs_here and not fixed else "",
+            confidence="" if agent or fixed else self._confidence.wish,
         )
 
     def problem(self) -> str:
@@ -255,7 +255,7 @@ class ModelForm(QWidget):
         model = choice is not None and choice.kind != BUILT_IN
         agent = model and self._mode.currentData() == AGENT
         facts = {} if choice is None else choice.facts
-        own = bool(facts.get("loader"))
+        own, fixed = bool(facts.get("loader")), bool(facts.get("fixed_drawing"))
         agent = agent and choice is not None and AGENT in choice.modes
         self._show_kits(choice, agent=agent)
         _show_items(self._recipe, facts.get("recipes", ()))
@@ -272,8 +272,8 @@ class ModelForm(QWidget):
             self._python: self._asks_python,
             self._slices: model and not own,
             self._idle: self._runs_here,
-            self._confidence: model and not agent,
-            self._decoding: self._runs_here and not own,
+            self._confidence: model and not agent and not fixed,
+            self._decoding: self._runs_here and not fixed,
         }
         for part, shown in rows.items():
             self._form.setRowVisible(part, shown)

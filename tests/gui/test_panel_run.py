@@ -274,6 +274,23 @@ def test_confidence_and_decoding_are_asked_for_where_they_can_be_had(show):
     assert heard[-1][0].decoding == "" and heard[-1][0].confidence == "samples:5@0.7"
 
 
+def test_a_model_that_draws_as_it_likes_is_not_asked_how_sure_it_is(show):
+    """Its samples would all be one text: 5 of 5 agree, whether it is sure or not."""
+    facts = {"loader": "radfm", "repository": {}, "fixed_drawing": True}
+    session = opened()
+    heard = heard_from(session.wishes.run)
+    panel = show(session, found=(*CHOICES, Choice("radfm", "R", PRESET, "", facts=facts)))
+    choose(panel, "toy")
+    sure, decoding = _combo(panel, "Confidence"), _combo(panel, "Decoding")
+    sure.setCurrentIndex(sure.findData("samples"))
+    decoding.setCurrentIndex(decoding.findData("semsam"))
+    choose(panel, "radfm", **{"Model folder": "/m"})
+    assert not sure.isVisible() and not decoding.isVisible()
+    _button(panel, "Run").click()
+    ((wanted, _),) = heard
+    assert (wanted.confidence, wanted.decoding) == ("", "")
+
+
 def test_a_volume_model_asks_for_the_folders_that_its_code_needs(show):
     facts = {"loader": "ct-chat", "recipes": ["ct-chat", "z-y-x"], "repository": {}, "base": "b"}
     volume = Choice("ct-chat-8b", "CT-CHAT", PRESET, "a clone (--repository)", modes=("direct",),
@@ -288,7 +305,7 @@ def test_a_volume_model_asks_for_the_folders_that_its_code_needs(show):
     lines = {line.accessibleName(): line for line in panel.findChildren(QLineEdit)}
     assert not lines["Server address"].isVisible(), "no server takes a volume"
     assert not _combo(panel, "Where it runs").isVisible() and not mode.isVisible()
-    assert not _combo(panel, "Decoding").isVisible()
+    assert _combo(panel, "Decoding").isVisible()
     assert "a clone" in shown_texts(panel)
     lines["Model folder"].setText("/m")
     lines["Folder of the model's own code"].setText("/code")

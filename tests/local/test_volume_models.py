@@ -3,6 +3,7 @@
 What the worker says is compared with the model called by hand on the same tensor.
 """
 
+import re
 import sys
 import threading
 from dataclasses import replace
@@ -17,6 +18,7 @@ pytest.importorskip("transformers", reason="volume models need the packages of t
 import torch
 import volume_models
 
+from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.events import Done, Outlined, Segmented, Tokens, Usage
 from napari_ctvqa.core.records import AnswerFormat, Prediction, Question, Reference
 from napari_ctvqa.core.resampling import floored, half_pixel, linear, nearest
@@ -138,6 +140,21 @@ def test_m3d_says_what_it_says_when_called_by_hand(m3d, case):
     assert usage.prompt_tokens == length and 0 < usage.new_tokens <= 12
 
 
+def by_meaning(ask, way_to_decode):
+    return replace(ask, sampling=replace(ask.sampling, decoding=way_to_decode))
+
+
+def test_semsam_chooses_the_tokens_of_m3d(m3d, case):
+    ask = prepared("m3d-phi3", case).ask
+    plain, alone = (events(m3d, one)[-1] for one in (ask, by_meaning(ask, "semsam:K=1,M=10,p=0.9")))
+    assert alone.text == plain.text, "a token that is its only neighbour is as likely as ever"
+    came = events(m3d, by_meaning(ask, "semsam:K=200,M=1"))
+    (told,) = (e.text for e in came if "MIS-SemSam scored" in getattr(e, "text", ""))
+    scored, steps = map(int, re.search(r"scored (\d+) of (\d+) tokens", told).groups())
+    usage = next(e for e in came if isinstance(e, Usage))
+    assert 0 < scored <= steps == usage.new_tokens
+
+
 def test_m3d_gives_a_mask_in_its_own_voxels(m3d, case):
     ask = prepared("m3d-phi3", case, segment=True).ask
     (segmented,) = (e for e in events(m3d, ask) if isinstance(e, Segmented))
@@ -219,13 +236,21 @@ def test_radfm_answers_through_its_repository(tmp_path, case, monkeypatch):
     assert first and first == again
 
 
+@pytest.mark.parametrize("wish", [{"decoding": "semsam"}, {"confidence": "samples:3"}])
+def test_a_model_whose_code_draws_as_it_likes_is_not_asked_to_draw_otherwise(wish):
+    """All of its samples would be one text, which is no sign that it is sure."""
+    with pytest.raises(NotFoundError, match="RadFM"):
+        answerer_for(Wanted("radfm", folder="/nowhere", repository="/nowhere", **wish), None)
+
+
 def test_merlin_says_what_its_library_says_when_called_by_hand(tmp_path, case, monkeypatch):
     pytest.importorskip("merlin", reason="Merlin is made by its library, merlin-vlm")
     folder = volume_models.save_merlin(tmp_path / "site")
     ask = prepared("merlin", case).ask
     blank = replace(ask, volume=replace(ask.volume, values=np.zeros_like(ask.volume.values)))
     way = way_of(tmp_path, monkeypatch, "merlin", folder)
-    first, again, unseen = answers(way, ask, ask, blank)
+    alone = by_meaning(ask, "semsam:K=1,M=10,p=0.9")
+    first, again, unseen = answers(way, ask, alone, blank)
     assert first == again != unseen
     np.save(tmp_path / "volume.npy", ask.volume.values)
     sampling = ask.sampling
@@ -258,5 +283,7 @@ def test_a_picture_model_answers_through_its_repository(tmp_path, case, monkeypa
         more = family.follow_up(family.presets[model], ready, "<VISTA3D(organs)>", QUESTION, case,
                                 {"expert": "masks"})  # fmt: skip
         asks.append(more.ask)
+    asks.append(by_meaning(ready.ask, "semsam:K=1,M=10,p=0.9"))
     way = way_of(tmp_path, monkeypatch, model, folder, repository)
-    assert all(answers(way, *asks))
+    first, *_, alone = answers(way, *asks)
+    assert first == alone and first
