@@ -81,7 +81,8 @@ PRESETS = MappingProxyType(
                     "loader": "merlin",
                     "needs": "the folder that holds the package merlin (merlin-vlm) with its "
                     "checkpoints downloaded, about 25 GB, and beside it the folder checkpoints "
-                    "with RadLLaMA-7b, which the library makes where it is first run",
+                    "with RadLLaMA-7b, which the library makes where it is first run; torch's cache "
+                    "holds ResNet-152 since then",
                     "files": {
                         "merlin/__init__.py": "the library",
                         "merlin/models/checkpoints/*.pt": "its weights, downloaded at first use",
