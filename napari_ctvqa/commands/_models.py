@@ -11,6 +11,7 @@ from napari_ctvqa.cli import one_line
 from napari_ctvqa.commands._progress import count_of
 from napari_ctvqa.core.errors import NotFoundError
 from napari_ctvqa.core.kits import KITS
+from napari_ctvqa.core.servers import MOST_AT_ONCE
 
 if TYPE_CHECKING:
     import argparse
@@ -36,8 +37,9 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         help="e.g. http://gpu7:8000/v1; given several times, the questions are shared among them",
     )  # fmt: skip
     parser.add_argument(
-        "--at-once", type=count_of, default=0, metavar="N",
-        help="questions that each server is asked at once (default 1; 4 with several servers)",
+        "--at-once", type=_at_once, default=0, metavar="N",
+        help="questions that each server is asked at once, 1 to 64 (default 1; 4 with several "
+        "servers)",
     )  # fmt: skip
     parser.add_argument(
         "--server-model", default="", metavar="ID", help="the model's name on the server"
@@ -95,6 +97,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--kit-files", action="store_true",
         help="tools answer from the benchmark's own caches and pictures, not from masks",
     )  # fmt: skip
+
+
+def _at_once(text: str) -> int:
+    """Return a count from 1 to 64. Raises ValueError, which argparse reports."""
+    number = count_of(text)
+    if number > MOST_AT_ONCE:
+        raise ValueError(text)
+    return number
 
 
 def _slices(text: str) -> int:

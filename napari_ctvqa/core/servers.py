@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+AT_ONCE = 4
+"""Requests under way at each of several servers, where nobody says otherwise."""
+MOST_AT_ONCE = 64
+
 
 @dataclass(frozen=True, slots=True)
 class ServerCount:

@@ -19,6 +19,7 @@ from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.errors import CtvqaError, InputFileError, NotFoundError
 from napari_ctvqa.core.kits import KITS
 from napari_ctvqa.core.records import no_items
+from napari_ctvqa.core.servers import AT_ONCE
 from napari_ctvqa.extensions import families, models
 from napari_ctvqa.io import code_consents
 from napari_ctvqa.io.json_files import is_file, is_folder
@@ -30,7 +31,7 @@ from napari_ctvqa.runners.kits import open_kit
 from napari_ctvqa.runners.model_folder import MAX_CONFIG_BYTES, look_at, mismatch
 from napari_ctvqa.runners.server import ServerWay
 from napari_ctvqa.runners.server_listing import ServerError, models_of
-from napari_ctvqa.runners.server_pool import AT_ONCE, ServerPool
+from napari_ctvqa.runners.server_pool import ServerPool
 from napari_ctvqa.runners.worker_client import WorkerSettings, WorkerWay
 
 if TYPE_CHECKING:
@@ -248,16 +249,23 @@ def missing_libraries() -> list[str]:
 
 
 def _place_choices() -> list[Choice]:
+    """Return the places, newest first; of two with the same model the older one has a longer name.
+
+    That name is its own for good: the newest place of a model answers to both. So has one that is
+    called as a preset.
+    """
     presets = _presets()
-    found = []
+    taken = {*presets, *models()}
+    found: dict[str, Choice] = {}
     for place in remembered_places():
-        where = place.server or place.folder
         known = presets.get(place.preset)
-        title = f"{place_model(place)} on {where}" if place.server else f"{where}"
-        found.append(
+        short, long = place_names(place)
+        name = long if short in found or short in taken else short
+        found.setdefault(
+            name,
             Choice(
-                run_name(place_model(place)),
-                title,
+                name,
+                _place_title(place),
                 PLACE,
                 unavailable=_place_unavailable(place, known=known is not None),
                 modes=MODES if known is None else modes_of(known[0]),
@@ -265,9 +273,23 @@ def _place_choices() -> list[Choice]:
                 preset=place.preset,
                 place=place,
                 facts={} if known is None else _own_facts(known[1]),
-            )
+            ),
         )
-    return found
+    return list(found.values())
+
+
+def place_names(place: ModelPlace) -> tuple[str, str]:
+    """Return the names that a place goes by: its model's, and that with where it is."""
+    model = run_name(place_model(place))
+    where = f"{place.preset}\n{place.server}\n{place.model}\n{place.folder}\n{place.python}"
+    return model, f"{model}@{hashlib.sha256(where.encode()).hexdigest()[:6]}"
+
+
+def _place_title(place: ModelPlace) -> str:
+    servers = place.server.split()
+    if len(servers) > 1:
+        return f"{place_model(place)} on {len(servers)} servers, {servers[0]} …"
+    return f"{place_model(place)} on {place.server}" if servers else place.folder
 
 
 def _place_unavailable(place: ModelPlace, *, known: bool) -> str:
@@ -427,12 +449,10 @@ def _with_place(wanted: Wanted) -> Wanted:
     preset = _presets().get(wanted.model)
     if wanted.server or wanted.folder or (preset is not None and preset[1].toy):
         return wanted
-    found = next(
-        (c for c in _place_choices() if c.name == wanted.model and c.place is not None), None
-    )
-    if found is None or found.place is None:
+    places = remembered_places()
+    place = next((place for place in places if wanted.model in place_names(place)), None)
+    if place is None:
         return wanted
-    place = found.place
     return replace(
         wanted,
         model=place.preset,

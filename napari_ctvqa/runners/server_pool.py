@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.core.events import Again, Done, Event, Failed, FailureKind, Status, Warned
 from napari_ctvqa.core.records import EMPTY
-from napari_ctvqa.core.servers import ServerCount
+from napari_ctvqa.core.servers import AT_ONCE, ServerCount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 4
-"""Requests under way at each server, where nobody says otherwise."""
-MOST_AT_ONCE = 64
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _DOWN_AFTER = 3
 """So many failures in a row, and a server counts as down until it answers again."""

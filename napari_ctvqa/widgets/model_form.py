@@ -18,11 +18,27 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.io.run_settings import MOST_IDLE_MIN, idle_minutes, remember_idle_minutes
+from napari_ctvqa.io.run_settings import (
+    MOST_IDLE_MIN,
+    idle_minutes,
+    last_at_once,
+    last_servers,
+    remember_at_once,
+    remember_idle_minutes,
+    remember_servers,
+)
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT, DIRECT
-from napari_ctvqa.runners.choices import BUILT_IN, PLACE, PRESET, Choice, Wanted
+from napari_ctvqa.runners.choices import (
+    BUILT_IN,
+    PLACE,
+    PRESET,
+    Choice,
+    Wanted,
+    place_names,
+)
 from napari_ctvqa.widgets.decoding_rows import ConfidenceRow, DecodingRow
+from napari_ctvqa.widgets.server_rows import AtOnce, ServerRows
 from napari_ctvqa.widgets.text import Label, one_line
 
 if TYPE_CHECKING:
@@ -47,9 +63,8 @@ class ModelForm(QWidget):
         self._mode = _box("How it answers")
         self._kit = _box("Tool kit")
         self._where = _box("Where it runs")
-        self._server = _line(
-            "Server address", "http://localhost:8000/v1  (several: a blank between)"
-        )
+        self._servers = ServerRows()
+        self._at_once = AtOnce()
         self._served = _line("Model's name on the server", "the only one there")
         self._folder = _line("Model folder", "a folder with config.json")
         self._browse = QPushButton("Browse …")
@@ -79,6 +94,8 @@ class ModelForm(QWidget):
         self._idle.setAccessibleName("Unload after")
         self._idle.setToolTip("Then its process ends, which frees its memory; asked, it is loaded")
         self._idle.setValue(idle_minutes())
+        self._servers.show_addresses(last_servers())
+        self._at_once.setValue(last_at_once())
         folder = QWidget()
         row = QHBoxLayout(folder)
         row.setContentsMargins(0, 0, 0, 0)
@@ -92,8 +109,9 @@ class ModelForm(QWidget):
             ("Answers by", self._mode),
             ("Tool kit", self._kit),
             ("Runs on", self._where),
-            ("Server", self._server),
+            ("Server", self._servers),
             ("Its model", self._served),
+            ("At once", self._at_once),
             ("Folder", self._folder_row),
             ("Its code", self._repository),
             ("Trained upon", self._base),
@@ -110,13 +128,16 @@ class ModelForm(QWidget):
         for box in (self._model, self._mode, self._where):
             box.currentIndexChanged.connect(self._show_rows)
         for line in (
-            *(self._server, self._served, self._folder, self._python),
+            *(self._served, self._folder, self._python),
             *(self._repository, self._base),
         ):
             line.textChanged.connect(lambda _: self.changed.emit())
         for box in (self._kit, self._recipe):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        self._slices.valueChanged.connect(lambda _: self.changed.emit())
+        self._servers.changed.connect(self._show_at_once)
+        self._servers.changed.connect(self.changed)
+        for number in (self._slices, self._at_once):
+            number.valueChanged.connect(lambda _: self.changed.emit())
         self._idle.valueChanged.connect(remember_idle_minutes)
         self._idle.valueChanged.connect(lambda _: self.changed.emit())
         self._browse.clicked.connect(self._choose_folder)
@@ -164,12 +185,13 @@ class ModelForm(QWidget):
         if choice.kind == BUILT_IN:
             return Wanted(choice.name)
         asked = self._asks_where
-        server = self._server.text().strip() if asked == SERVER else ""
+        server = self._servers.text if asked == SERVER else ""
         agent = self._mode.currentData() == AGENT and AGENT in choice.modes
         own, fixed = bool(choice.facts.get("loader")), bool(choice.facts.get("fixed_drawing"))
         slices, idle_min = self._slices.value(), self._idle.value()
         return Wanted(
-            choice.name,
+            # The name that is this place's alone: pictures go where the host line says.
+            choice.name if choice.place is None else place_names(choice.place)[1],
             mode=AGENT if agent else DIRECT,
             kit=(self._kit.currentData() or "") if agent else "",
             server=server,
@@ -180,9 +202,17 @@ class ModelForm(QWidget):
             repository=self._repository.text().strip() if own else "",
             base=self._base.text().strip() if choice.facts.get("base") else "",
             idle_s=60.0 * idle_min if idle_min and self._runs_here else None,
+            at_once=self._at_once.value() if self._on_servers else 0,
             decoding=self._decoding.way if self._runs_here and not fixed else "",
             confidence="" if agent or fixed else self._confidence.wish,
         )
+
+    def remember(self) -> None:
+        """Keep the servers for the next window: called when they are asked."""
+        if self._asks_where == SERVER and not self.problem():
+            remember_servers(self._servers.text)
+        if self._on_servers:
+            remember_at_once(self._at_once.value())
 
     def problem(self) -> str:
         """Return why this cannot be run now; empty where it can be tried."""
@@ -208,7 +238,7 @@ class ModelForm(QWidget):
             return ""
         server = wanted.server or (choice.place.server if choice.place is not None else "")
         if not server:
-            return "Nothing leaves this machine."
+            return "" if self._asks_where == SERVER else "Nothing leaves this machine."
         try:
             asked = hosts.hosts_of(server)
         except CtvqaError:
@@ -243,6 +273,20 @@ class ModelForm(QWidget):
         return self._asks_where in ("", FOLDER)
 
     @property
+    def _on_servers(self) -> bool:
+        """Return whether what is chosen is asked on servers."""
+        choice = self.choice
+        if choice is not None and choice.kind == PLACE:
+            return choice.place is not None and bool(choice.place.server)
+        return self._asks_where == SERVER
+
+    def _show_at_once(self) -> None:
+        """Say how many questions at once are usual for these servers."""
+        place = None if self.choice is None else self.choice.place
+        used = place.server.split() if place is not None else ()
+        self._at_once.show_for(len(used) or self._servers.count)
+
+    @property
     def _asks_python(self) -> bool:
         choice = self.choice
         if choice is None or choice.kind == BUILT_IN:
@@ -263,12 +307,13 @@ class ModelForm(QWidget):
             self._mode: model and len(choice.modes if choice is not None else ()) > 1,
             self._kit: agent and self._kit.count() > 0,
             self._where: self._asks_where != "" and not own,
-            self._server: self._asks_where == SERVER,
+            self._servers: self._asks_where == SERVER,
             self._served: self._asks_where == SERVER,
             self._folder_row: self._asks_where == FOLDER,
             self._repository: self._asks_where == FOLDER and "repository" in facts,
             self._base: self._asks_where == FOLDER and "base" in facts,
             self._recipe: own and self._recipe.count() > 1,
+            self._at_once: self._on_servers,
             self._python: self._asks_python,
             self._slices: model and not own,
             self._idle: self._runs_here,
@@ -278,6 +323,7 @@ class ModelForm(QWidget):
         for part, shown in rows.items():
             self._form.setRowVisible(part, shown)
         self._about.show_text(about(choice) if choice is not None else "")
+        self._show_at_once()
         self.changed.emit()
 
     def _show_kits(self, choice: Choice | None, *, agent: bool) -> None:

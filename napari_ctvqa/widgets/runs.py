@@ -91,11 +91,12 @@ class Runs:
             return
         make = partial(self._keeper.answerer, wanted, opened)
         again = partial(self.start, wanted, scope)
+        name = wanted.model.partition("@")[0]  # until who answers has said its own
         if scope == THIS_QUESTION:
             all_masks = wanted.mode == AGENT
-            self._ask(make, wanted.model, again, opened, all_masks=all_masks)
+            self._ask(make, name, again, opened, all_masks=all_masks)
         else:
-            self._ask_all(make, wanted.model, again, opened)
+            self._ask_all(make, name, again, opened)
 
     def replay(self, results: str) -> None:
         """Play a recorded answer to the current question: nothing is asked, nothing is kept."""
@@ -307,7 +308,7 @@ class Runs:
                     progress=replace(
                         self.session.progress,
                         state=RunState.IDLE,
-                        message=f"Stopped. {self.session.progress.message}",
+                        message=_stopped(slot, self.session.progress.message),
                     )
                 )
 
@@ -352,6 +353,7 @@ class Runs:
     def _run_failed(self, again: Callable[[], None], error: BaseException) -> None:
         self._show_held()
         if not isinstance(error, UnconfirmedHostError | UnconfirmedCodeError):
+            self.session.update(progress=replace(self.session.progress, message=str(error)))
             report(self.session, error)
         elif self._confirmed(error):
             self.jobs.cancel("live")
@@ -372,4 +374,13 @@ class Runs:
 
     def _run_ended(self) -> None:
         self._show_held()
-        self.session.update_unhurried(progress=replace(self.session.progress, state=RunState.IDLE))
+        progress = replace(self.session.progress, state=RunState.IDLE)
+        if progress.done == progress.total > 1:
+            progress = replace(progress, message="Finished.")
+        self.session.update_unhurried(progress=progress)
+
+
+def _stopped(slot: str, message: str) -> str:
+    """Return what is said of a run that was stopped; of many questions it can go on."""
+    said = "Stopped: Run goes on from here, what was answered is kept." if slot == "batch" else ""
+    return f"{said or 'Stopped.'} {message}".strip()

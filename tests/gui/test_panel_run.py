@@ -8,7 +8,16 @@ import pytest
 from panel_sessions import listener as heard_from
 from panel_sessions import opened
 from panel_texts import labels_are_plain, shown_texts, texts_of
-from qtpy.QtWidgets import QComboBox, QLineEdit, QProgressBar, QPushButton, QRadioButton, QSpinBox
+from qtpy.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QProgressBar,
+    QPushButton,
+    QRadioButton,
+    QSpinBox,
+    QToolButton,
+)
 
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.servers import ServerCount
@@ -25,6 +34,7 @@ from napari_ctvqa.runners.choices import (
     ModelPlace,
     Wanted,
 )
+from napari_ctvqa.widgets.launch import wait_until
 from napari_ctvqa.widgets.panels import run as run_panel
 from napari_ctvqa.widgets.panels.run import PANEL, Rate
 
@@ -403,14 +413,14 @@ def test_progress_shows_count_failures_time_left_and_the_file(show):
     bar = panel.findChild(QProgressBar)
     assert (bar.value(), bar.maximum()) == (37, 82)
     assert not _button(panel, "Run").isEnabled()
-    _button(panel, "Cancel").click()
+    _button(panel, "Stop").click()
     assert cancel == [()]
     session.update(progress=RunProgress(RunState.CANCELLING, "rules", 37, 82))
     assert not _button(panel, "Stopping").isEnabled()
     session.update(progress=RunProgress(RunState.IDLE, "rules", 38, 82, message="Stopped."))
     assert "Stopped." in shown_texts(panel)
     assert _button(panel, "Run").isEnabled()
-    assert not _button(panel, "Cancel").isEnabled()
+    assert not _button(panel, "Stop").isEnabled()
 
 
 def test_the_rate_is_told_from_what_was_seen(monkeypatch):
@@ -476,8 +486,8 @@ def test_accuracy_and_servers_are_told_while_it_runs_and_the_accuracy_hides(show
     assert "Official accuracy so far: 61.9% of 118 answers" in said
     lines = said.split("\n")
     assert "http://gpu7:8000/v1: 80 requests answered, 1.2 s each" in lines
-    (other,) = (line for line in lines if line.startswith("http://gpu8"))
-    assert other.startswith("http://gpu8:8000/v1: 0 requests answered; 3 failed; resting: No se")
+    (other,) = (line for line in lines if line.startswith("⚠ http://gpu8"))
+    assert other.startswith("⚠ http://gpu8:8000/v1: 0 requests answered; 3 failed; resting: No se")
     assert labels_are_plain(panel)
     session.update(hide_reference=True)
     assert "The accuracy is hidden while references are." in shown_texts(panel)
@@ -493,7 +503,7 @@ def test_answers_that_come_read_no_file_and_parse_no_address(show, monkeypatch):
     session = opened(rows=np.arange(3))
     panel = show(session)
     panel._model.choose("big")
-    panel._model._server.setText("http://gpu7:8000/v1")
+    panel._model._servers.show_addresses("http://gpu7:8000/v1")
     session.update(progress=RunProgress(RunState.RUNNING, "big", 0, 400))
     looked = []
     monkeypatch.setattr(hosts, "confirmed", lambda: looked.append("confirmed") or ())
@@ -505,15 +515,108 @@ def test_answers_that_come_read_no_file_and_parse_no_address(show, monkeypatch):
     assert looked and _button(panel, "Run").isEnabled()
 
 
-def test_several_servers_are_one_line_and_each_host_is_named(show, monkeypatch):
+def test_several_servers_are_a_line_each_and_each_host_is_named(show, monkeypatch):
     session = opened(rows=np.arange(3))
     panel = show(session)
+    heard = heard_from(session.wishes.run)
     panel._model.choose("big")
-    panel._model._server.setText("localhost:1, gpu8:8000")
+    assert panel._model.host_line() == "", "where pictures go is not known yet"
+    assert _at_once(panel).text() == "one after the other (usual)"
+    _button(panel, "Add a server").click()
+    first, second = _addresses(panel)
+    assert [first.accessibleName(), second.accessibleName()] == [
+        "Server address",
+        "Server address 2",
+    ]
+    first.setText("localhost:1")
+    second.setText("gpu8:8000")
     assert panel._model.problem() == ""
-    assert panel._model.wanted.server == "localhost:1, gpu8:8000"
+    assert _at_once(panel).text() == "4 at each server (usual)"
     lines = panel._model.host_line().split("\n")
     assert lines[0] == "Pictures go to localhost, on this machine."
     assert lines[1].startswith("Pictures go to gpu8, another machine (you are asked once")
-    panel._model._server.setText("localhost:1 ftp://gpu8")
+    _button(panel, "Run").click()
+    _at_once(panel).setValue(9)
+    assert _at_once(panel).text() == "9 at each server"
+    second.setText("ftp://gpu8")
     assert "is no server address" in panel._model.problem()
+    assert not _button(panel, "Run").isEnabled()
+    next(
+        b for b in panel.findChildren(QToolButton) if b.accessibleName().endswith("2 away")
+    ).click()
+    assert [line.text() for line in _addresses(panel)] == ["localhost:1"]
+    _button(panel, "Run").click()
+    assert [(wanted.server, wanted.at_once) for wanted, _ in heard] == [
+        ("localhost:1 gpu8:8000", 0),
+        ("localhost:1", 9),
+    ]
+
+
+def _addresses(panel):
+    lines = [x for x in panel.findChildren(QLineEdit) if x.accessibleName().startswith("Server")]
+    return [line for line in lines if line.isVisible()]
+
+
+def _at_once(panel):
+    spins = panel.findChildren(QSpinBox)
+    return next(b for b in spins if b.accessibleName() == "Questions at once")
+
+
+def test_addresses_that_are_pasted_into_one_line_get_a_line_each(show, qtbot):
+    panel = show(opened())
+    panel._model.choose("big")
+    (line,) = _addresses(panel)
+    QApplication.clipboard().setText("gpu7:8000, gpu8:8000")
+    line.paste()
+    assert [line.text() for line in _addresses(panel)] == ["gpu7:8000", "gpu8:8000"]
+    qtbot.keyClicks(_addresses(panel)[1], " g")
+    assert [line.text() for line in _addresses(panel)] == ["gpu7:8000", "gpu8:8000", "g"]
+    assert panel._model.wanted.server == "gpu7:8000 gpu8:8000 g"
+
+
+def test_servers_that_were_asked_are_there_in_the_next_window(show):
+    panel = show(opened(rows=np.arange(3)))
+    panel._model.choose("big")
+    panel._model._servers.show_addresses("localhost:1 localhost:2")
+    _at_once(panel).setValue(6)
+    other = show(opened())
+    other._model.choose("big")
+    assert [line.text() for line in _addresses(other)] == [""], "asked they were not yet"
+    _button(panel, "Run").click()
+    other = show(opened())
+    other._model.choose("big")
+    assert [line.text() for line in _addresses(other)] == ["localhost:1", "localhost:2"]
+    assert _at_once(other).value() == 6
+
+
+@pytest.mark.parametrize("stored", ['{"servers": 5, "at_once": 9999}', '{"at_once": "all"}', "x"])
+def test_settings_that_cannot_be_read_are_none(show, stored):
+    file = config_folder() / "runs.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(stored)
+    panel = show(opened())
+    panel._model.choose("big")
+    assert [line.text() for line in _addresses(panel)] == [""]
+    assert _at_once(panel).value() == 0
+
+
+def test_a_stopped_run_tells_no_time_left_and_a_running_one_is_brought_into_view(show):
+    session = opened(rows=np.arange(3))
+    panel = show(session, width=400)
+    panel._model.choose("big")
+    panel._model._servers.show_addresses(" ".join(f"gpu{n}:8000" for n in range(8)))
+    _scope(panel, "All that").click()
+    panel.resize(400, 320)
+    path = "/data/runs/big_mc.json"
+    running = RunProgress(RunState.RUNNING, "big", 37, 82, 2, 184.0, "", path)
+    session.update(progress=running)
+    assert wait_until(lambda: _inside(panel, _button(panel, "Stop")))
+    assert _inside(panel, panel.findChild(QProgressBar))
+    assert "Asks 3 questions." not in shown_texts(panel), "that was before"
+    session.update(progress=replace(running, state=RunState.IDLE))
+    assert "left" not in shown_texts(panel) and "37 of 82 · 2 failed" in shown_texts(panel)
+    assert "Asks 3 questions." in shown_texts(panel)
+
+
+def _inside(panel, part):
+    return panel.rect().contains(part.mapTo(panel, part.rect().center()))

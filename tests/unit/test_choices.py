@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import small_benchmark
@@ -30,6 +31,7 @@ from napari_ctvqa.runners.choices import (
     answerer_for,
     choices,
     interpreter_of,
+    place_names,
     run_name,
 )
 from napari_ctvqa.runners.opening import open_path
@@ -123,6 +125,28 @@ def test_places_are_remembered_newest_first_and_forgotten():
     assert remembered_places() == (gpu, here)
     forget_place(gpu)
     assert remembered_places() == (here,)
+
+
+def test_two_places_of_one_model_are_two_choices_and_each_is_the_one_it_says(tmp_path):
+    one = ModelPlace("qwen3-vl", "http://localhost:1/v1", "org/X")
+    pool = ModelPlace("qwen3-vl", "http://localhost:2/v1 http://localhost:3/v1", "org/X")
+    alike = ModelPlace("qwen3-vl", folder=str(tmp_path / "qwen3-vl"))
+    for place in (alike, one, pool):
+        remember_place(place)
+    found = {choice.name: choice for choice in choices() if choice.kind == "place"}
+    short, long = place_names(one)
+    assert list(found) == [short, long, place_names(alike)[1]], "a preset's name is the preset's"
+    assert found[short].place == pool and found[long].place == one
+    assert found[short].title == "org/X on 2 servers, http://localhost:2/v1 …"
+    opened = SimpleNamespace()
+    for place in (one, pool):
+        for _ in range(2):  # whichever came last
+            answerer = answerer_for(Wanted(place_names(place)[1]), opened)
+            urls = getattr(answerer.way, "urls", None) or (answerer.way.url,)
+            assert " ".join(urls) == place.server
+            remember_place(one)
+        remember_place(pool)
+    assert answerer_for(Wanted(short), opened).way.urls == tuple(pool.server.split())
 
 
 def test_a_damaged_list_of_places_is_read_as_far_as_it_goes():

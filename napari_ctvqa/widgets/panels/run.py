@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QButtonGroup,
     QComboBox,
@@ -19,7 +21,6 @@ from qtpy.QtWidgets import (
 
 from napari_ctvqa.core.audit_text import FORMAT_WORDS
 from napari_ctvqa.core.records import AnswerFormat
-from napari_ctvqa.core.servers import server_line
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
 from napari_ctvqa.runners.choices import choices
@@ -27,7 +28,8 @@ from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.model_form import ModelForm
 from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
-from napari_ctvqa.widgets.scrolling import fill
+from napari_ctvqa.widgets.scrolling import Scrolling, fill
+from napari_ctvqa.widgets.server_lines import ServerLines
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
 from napari_ctvqa.widgets.words import accuracy_text, progress_text
@@ -49,6 +51,12 @@ class RunPanel(QWidget):
         self._session = session
         self._rate = Rate()
         self._was_running = False
+        self._shown = (False, 0)
+        """Whether a run was shown, and of how many servers."""
+        self._look_down = QTimer(self)
+        self._look_down.setSingleShot(True)
+        self._look_down.setInterval(0)
+        self._look_down.timeout.connect(self._show_where_it_is)
         Styling(self)
         self._model = ModelForm()
         self._host = Label(role="small")
@@ -58,11 +66,11 @@ class RunPanel(QWidget):
         self._filter = QRadioButton("All that the filter shows")
         self._scope = Label(role="muted")
         self._start = QPushButton("Run")
-        self._cancel = QPushButton("Cancel")
+        self._cancel = QPushButton("Stop")
         self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._accuracy = Label()
-        self._servers = Label(role="small")
+        self._servers = ServerLines()
         self._message = Label(role="muted")
         self._file = Label(role="small")
         self._unavailable = Label(role="small")
@@ -115,8 +123,8 @@ class RunPanel(QWidget):
             self._bar,
             self._progress,
             self._accuracy,
-            self._servers,
             self._message,
+            self._servers,
             self._file,
             self._unload,
             self._unavailable,
@@ -172,6 +180,7 @@ class RunPanel(QWidget):
     def _run(self) -> None:
         wanted = self._model.wanted
         if wanted is not None:
+            self._model.remember()
             self._session.wishes.run.emit(wanted, self.scope)
 
     # ---------------------------------------------------------------- showing
@@ -192,7 +201,8 @@ class RunPanel(QWidget):
         idle = session.progress.state is RunState.IDLE
         self._host.show_text(self._model.host_line())
         blocked = _why_not(session, self.scope) or self._model.problem()
-        self._scope.show_text(blocked or _what_will_happen(session, self.scope))
+        before = (blocked or _what_will_happen(session, self.scope)) if idle else ""
+        self._scope.show_text(before)
         self._start.setEnabled(idle and not blocked)
         wanted = None if self._model.problem() else self._model.wanted
         if wanted != session.wanted:
@@ -205,11 +215,11 @@ class RunPanel(QWidget):
         self._bar.setVisible(running or progress.total > 0)
         self._bar.show_value(progress.done, max(progress.total, 1))
         name = one_line(progress.model, 60)
-        counts = progress_text(progress, per_second if running else None)
+        shown = progress if running else replace(progress, seconds_left=None)
+        counts = progress_text(shown, per_second if running else None)
         self._progress.show_text(f"{name}: {counts}" if progress.total else "")
         self._accuracy.show_text(accuracy_text(progress, hidden=self._session.hide_reference))
-        lines = (one_line(server_line(one), 300) for one in progress.servers)
-        self._servers.show_text("\n".join(lines))
+        self._servers.show_counts(progress.servers)
         self._message.show_text(progress.message)
         kept = f"Answers are kept, as they come, in {progress.path}" if progress.path else ""
         self._file.show_text(kept)
@@ -218,10 +228,20 @@ class RunPanel(QWidget):
         self._unload.setVisible(bool(loaded) and not running)
         self._unload.setText(f"Unload {one_line(loaded, 40)}")
         cancelling = progress.state is RunState.CANCELLING
-        self._cancel.setText("Stopping …" if cancelling else "Cancel")
+        self._cancel.setText("Stopping …" if cancelling else "Stop")
         if not (running and self._was_running):  # nothing of it changes while answers come
             self._show_scope()
-        self._was_running = running
+        state = (running, len(progress.servers))
+        if progress.total > 1 and state != self._shown:
+            self._look_down.start()
+        self._was_running, self._shown = running, state
+
+    def _show_where_it_is(self) -> None:
+        """Scroll to what tells of a long run: with many servers it begins below the panel's end."""
+        area = self.findChild(Scrolling)
+        for part in (self._file, self._servers, self._message, self._bar, self._start):
+            if area is not None and part.isVisible():
+                area.ensureWidgetVisible(part, 0, GAP_PX)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Let go of the session."""
