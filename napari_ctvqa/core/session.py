@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.questions import QuestionSet
     from napari_ctvqa.core.records import Prediction, Question, Run, Score
     from napari_ctvqa.core.servers import ServerCount
+    from napari_ctvqa.core.unfinished import Unfinished
 
 
 WINDOW_REGION = "window_region"
@@ -215,8 +216,10 @@ class Session:
     """``live``: at most 30 times a second while words come."""
     probing_changed = Signal()
     """``probing``."""
+    unfinished_changed = Signal()
+    """``unfinished``."""
     wanted_changed = Signal()
-    """``wanted``."""
+    """``wanted``, ``scheduler``."""
     validation_changed = Signal()
     """``validation``, ``absent_means_none``."""
     audited_changed = Signal()
@@ -281,6 +284,10 @@ class Session:
         self.probing = Probing()
         self.wanted: Any = None
         """What Run has chosen (``runners.choices.Wanted``); None where it cannot be run."""
+        self.scheduler = ""
+        """The cluster that answers what the filter shows; empty: this program."""
+        self.unfinished: tuple[Unfinished, ...] = ()
+        """Runs of what is open that were stopped or killed and can go on, the newest first."""
         self.validation = Validation()
         self.absent_means_none = False
         """Off, absent masks are unknown; on, what follows says assumed."""
@@ -388,6 +395,8 @@ _ANNOUNCES = {
     "loaded": "progress_changed",
     "probing": "probing_changed",
     "wanted": "wanted_changed",
+    "scheduler": "wanted_changed",
+    "unfinished": "unfinished_changed",
     "validation": "validation_changed",
     "absent_means_none": "validation_changed",
     "audited": "audited_changed",

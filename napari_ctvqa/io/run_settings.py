@@ -12,6 +12,7 @@ logger = logging.getLogger(__name__)
 
 _FILE, _IDLE = "runs.json", "unload_after_min"
 _SERVERS, _AT_ONCE = "servers", "at_once"
+_SCHEDULER, _TRUSTED = "scheduler", "trusted_schedulers"
 DEFAULT_IDLE_MIN, MOST_IDLE_MIN = 15, 24 * 60
 _MOST_CHARACTERS = 4000
 
@@ -28,8 +29,7 @@ def remember_idle_minutes(minutes: int) -> None:
 
 def last_servers() -> str:
     """Return the addresses of the servers that were asked last, blanks between them."""
-    text = stored_object(_FILE).get(_SERVERS)
-    return text[:_MOST_CHARACTERS] if isinstance(text, str) else ""
+    return _text(_SERVERS)
 
 
 def remember_servers(text: str) -> None:
@@ -45,6 +45,34 @@ def last_at_once() -> int:
 def remember_at_once(number: int) -> None:
     """Keep that number for the next window; a failure is logged only."""
     _remember(_AT_ONCE, number)
+
+
+def last_scheduler() -> str:
+    """Return the address of the cluster that answered last; empty for none."""
+    return _text(_SCHEDULER)
+
+
+def remember_scheduler(address: str) -> None:
+    """Keep that address for the next window; a failure is logged only."""
+    if address != last_scheduler():
+        _remember(_SCHEDULER, address)
+
+
+def is_trusted(scheduler: str) -> bool:
+    """Return whether a person has said that this scheduler may be used."""
+    known = stored_object(_FILE).get(_TRUSTED)
+    return isinstance(known, list) and scheduler in known
+
+
+def trust(scheduler: str) -> None:
+    """Keep that a person has said so; a failure is logged only."""
+    known = stored_object(_FILE).get(_TRUSTED)
+    _remember(_TRUSTED, [*(known if isinstance(known, list) else []), scheduler])
+
+
+def _text(name: str) -> str:
+    text = stored_object(_FILE).get(name)
+    return text[:_MOST_CHARACTERS] if isinstance(text, str) else ""
 
 
 def _number(name: str, usual: int, most: int) -> int:

@@ -295,7 +295,8 @@ def _answer_all(
     pending = [row for key, row in wanted.items() if key not in journal or key in failed]
     yield counting.now(message="; ".join(journal.notes))
     if elsewhere is not None and pending:
-        yield from _kept(asking, journal, counting, elsewhere(asking, pending))
+        # What servers did is counted where they are asked: here it would be none.
+        yield from _kept(asking, journal, counting, elsewhere(asking, pending), counts=False)
         return
     width = max(1, int(getattr(asking.answerer, "width", 1)))
     if width == 1 or not pending:
@@ -317,8 +318,10 @@ def _kept(
     counting: Counting,
     answers: Generator[tuple[Question, object], None, None]
     | Generator[tuple[Any, object] | None, None, None],
+    *,
+    counts: bool = True,
 ) -> Iterator[BatchProgress]:
-    """Put each answer on disk, then tell of it."""
+    """Put each answer on disk, then tell of it; with ``counts`` of what each server did, too."""
     with closing(answers):
         for said in answers:
             _score_earlier(asking, journal, counting, _EARLIER_AT_ONCE)
@@ -336,7 +339,8 @@ def _kept(
             journal.add(item.row)
             journal.write_if_due()
             score = asking.score(item.prediction)
-            counting.servers = tuple(getattr(asking.answerer, "servers", ()))
+            if counts:
+                counting.servers = tuple(getattr(asking.answerer, "servers", ()))
             counting.count(item.prediction, score)
             yield counting.now(item.prediction, score=score)
             _give_up_on(counting, item.prediction)

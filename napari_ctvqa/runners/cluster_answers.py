@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -16,13 +18,15 @@ from napari_ctvqa.core.records import EMPTY, Prediction, Question, Trace, Turn
 from napari_ctvqa.io.seen_moving import unpacked
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import OWN_KEYS, Written, failed_prediction
+from napari_ctvqa.runners.cluster import Cluster
 from napari_ctvqa.runners.cluster_work import answers, can_answer, can_check, checks
 
 if TYPE_CHECKING:
+    from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.runners.batch import Asking
     from napari_ctvqa.runners.check_pool import Done, Task
     from napari_ctvqa.runners.choices import Wanted
-    from napari_ctvqa.runners.cluster import Came, Cluster
+    from napari_ctvqa.runners.cluster import Came
 
 AT_A_TIME, RULES_AT_A_TIME = 8, 100
 """Questions of a case that a worker answers before it tells of them: a model, the quick rules."""
@@ -45,6 +49,29 @@ def checking(cluster: Cluster) -> Callable[[Iterator[Task]], Generator[Done | No
                 yield came.key, came.error or json.loads(came.value)
 
     return run
+
+
+@contextmanager
+def answers_on(
+    scheduler: str, wanted: Wanted, answerer: Answerer
+) -> Generator[ClusterAnswers | None, None, None]:
+    """Give what answers on a cluster, beside a window; None without a scheduler's address.
+
+    ``local`` leaves one processor of this machine alone; of a model that each process would load
+    it starts one.
+
+    Raises
+    ------
+    ClusterError
+        When it cannot be had.
+    """
+    if not scheduler:
+        yield None
+        return
+    loads = getattr(answerer, "way_kind", "") == "worker"
+    processes = 1 if loads else max(1, (os.cpu_count() or 1) - 1)
+    with Cluster(scheduler, processes=processes) as cluster:
+        yield ClusterAnswers(cluster, wanted)
 
 
 class ClusterAnswers:

@@ -32,6 +32,7 @@ from napari_ctvqa.runners.segmenter import add_segmented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from napari_ctvqa.core.cases import Case
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.checks import Checked, ReferenceCheck
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.servers import ServerCount
+    from napari_ctvqa.runners.batch import Elsewhere
     from napari_ctvqa.runners.batch_progress import BatchProgress
     from napari_ctvqa.runners.validate import ValidationProgress
 
@@ -337,6 +339,13 @@ def live_answers(
     yield from answered(answerer, question, case, answer_format, opened, began)
 
 
+@contextmanager
+def here(answerer: Answerer) -> Iterator[None]:
+    """Give nothing that answers in an answerer's place."""
+    del answerer
+    yield None
+
+
 def batch_answers(
     make: Callable[[], Answerer],
     opened: Opened,
@@ -345,13 +354,16 @@ def batch_answers(
     *,
     assume_none: bool,
     segmented: bool = False,
+    elsewhere: Callable[[Answerer], AbstractContextManager[Elsewhere | None]] = here,
+    said: str = "",
 ) -> Generator[Begun | BatchReport, None, None]:
     """Yield who answers into which file, then a batch's answers as ``scored_batch`` does.
 
     A run of the same kind that was not finished goes on in its file, and what failed in it is
     asked again.
 
-    ``segmented``: see ``live_answers``.
+    ``segmented``: see ``live_answers``. ``elsewhere`` gives what answers in the answerer's place
+    (``cluster_answers.answers_on``), and ``said`` tells of it.
 
     Raises
     ------
@@ -372,20 +384,21 @@ def batch_answers(
             f"{out.parent} cannot be made: {error.strerror or error}.",
             hint="Answers are kept there; make room or give the folder back.",
         ) from error
-    yield Begun(answerer, str(out), "" if begun is None else GOES_ON)
+    yield Begun(answerer, str(out), " ".join(part for part in (begun and GOES_ON, said) if part))
     if begun is not None:
         yield from _answered_before(opened, begun, answer_format)
-    items = run_batch(
-        opened,
-        answerer,
-        answer_format,
-        out,
-        rows=rows,
-        assume_none=assume_none,
-        segmented=segmented,
-        retry_errors=begun is not None,
-    )
-    with _window_first():
+    with elsewhere(answerer) as others, _window_first():
+        items = run_batch(
+            opened,
+            answerer,
+            answer_format,
+            out,
+            rows=rows,
+            assume_none=assume_none,
+            segmented=segmented,
+            retry_errors=begun is not None,
+            elsewhere=others,
+        )
         yield from scored_batch(items, opened, answer_format)
 
 

@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 
 from napari_ctvqa.core.errors import CtvqaError
-from napari_ctvqa.io.append_log import BusyError
+from napari_ctvqa.core.unfinished import Unfinished
+from napari_ctvqa.io.append_log import AppendLog, BusyError
 from napari_ctvqa.io.result_journal import OtherRunError, ResultJournal, result_file_of
 from napari_ctvqa.io.seen_files import has_seen
 from napari_ctvqa.io.seen_writing import SeenFiles
 from napari_ctvqa.runners.batch import result_row, run_description, with_note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.records import AnswerFormat, Prediction, Question
     from napari_ctvqa.io.seen_writing import SeenAnswer
     from napari_ctvqa.runners.opening import Opened
 
-_MOST_UNFINISHED = 20
+_MOST_UNFINISHED, _MOST_TOLD = 20, 3
+_MOST_JOURNAL_BYTES = 64 * 1024**2
+"""Of one that is read to tell of it; going on with it takes any."""
 _ENDING_S, _LOOK_EVERY_S = 2.0, 0.1
 
 
@@ -60,6 +63,39 @@ def unfinished(
         if _can_go_on(path, config, until):
             return path
     return None
+
+
+def unfinished_runs(opened: Opened) -> Generator[tuple[Unfinished, ...], None, None]:
+    """Yield, once, the runs of this benchmark that were stopped or killed; the newest first.
+
+    One that another window is at is none. Reads their journals.
+    """
+    found = results_folder(opened).glob("*.partial.jsonl")
+    newest = sorted((path for path in found if "_single_" not in path.name), key=_stamp)[::-1]
+    looked = (_unfinished(path) for path in newest[:_MOST_TOLD])
+    yield tuple(one for one in looked if one is not None)
+
+
+def _stamp(path: Path) -> str:
+    """Return when a file was begun, as its name ends with: names begin with the model's."""
+    return "_".join(result_file_of(path).stem.rsplit("_", 1)[-1:])
+
+
+def _unfinished(partial: Path) -> Unfinished | None:
+    try:
+        if partial.stat().st_size > _MOST_JOURNAL_BYTES:
+            return None
+        log = AppendLog(partial, result_file_of(partial))
+        log.close()
+        stopped = datetime.fromtimestamp(partial.stat().st_mtime)
+    except (CtvqaError, OSError):
+        return None
+    run = log.entries[0].get("run") if log.entries else None
+    answered = {str(entry["qid"]) for entry in log.entries if "qid" in entry}
+    if not isinstance(run, dict) or not answered:
+        return None
+    model, form = (str(run.get(key, ""))[:200] for key in ("model", "answer_format"))
+    return Unfinished(str(result_file_of(partial)), model, form, len(answered), stopped)
 
 
 def _can_go_on(path: Path, config: Mapping[str, Any], until: float) -> bool:

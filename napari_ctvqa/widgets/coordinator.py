@@ -220,6 +220,7 @@ class Coordinator(QObject):
         if item.questions is None:
             self._read_case("", item.case_files(), ())
             return
+        self.runs.look_for_unfinished()
         if request.where:
             self.filter(request.where)
         try:

@@ -1,4 +1,4 @@
-"""What the window asks before it goes on: whether pictures may leave, whether code may run."""
+"""What the window asks before it goes on: where pictures may go, what may run, whom to trust."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def may_send(host: str) -> bool:
     box.setEscapeButton(stay)
     box.exec()
     return box.clickedButton() is send
+
+
+def may_use_scheduler(address: str) -> bool:
+    """Ask once for a cluster's scheduler whether it may be used; no is the default."""
+    box = QMessageBox(QApplication.activeWindow())
+    box.setWindowTitle("Let this cluster answer?")
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(f"The questions would be answered by the workers of\n{visible(address, 200)}")
+    box.setInformativeText(
+        "What comes back from a dask scheduler can run any code on this machine. Agree only if it "
+        "is yours, on a network that you trust. The answer is remembered for this address."
+    )
+    use = box.addButton("Use this cluster", QMessageBox.ButtonRole.AcceptRole)
+    leave = box.addButton("Do not use it", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(leave)
+    box.setEscapeButton(leave)
+    box.exec()
+    return box.clickedButton() is use
 
 
 def may_run_code(consent: CodeConsent) -> bool:

@@ -14,16 +14,19 @@ from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import Prediction, Run, Trace
 from napari_ctvqa.core.session import RunProgress, RunState
-from napari_ctvqa.io import code_consents
+from napari_ctvqa.io import code_consents, run_settings
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.answering import AGENT
 from napari_ctvqa.runners.choices import UnconfirmedHostError
+from napari_ctvqa.runners.cluster import Cluster
+from napari_ctvqa.runners.cluster_answers import answers_on
 from napari_ctvqa.runners.desk import Begun, batch_answers, has_wanted, live_answers
 from napari_ctvqa.runners.keeping import Keeper
+from napari_ctvqa.runners.kept import unfinished_runs
 from napari_ctvqa.runners.own_loaders import UnconfirmedCodeError
 from napari_ctvqa.runners.recorded import recorded_answerer
 from napari_ctvqa.widgets.problems import report
-from napari_ctvqa.widgets.questions_asked import may_run_code, may_send
+from napari_ctvqa.widgets.questions_asked import may_run_code, may_send, may_use_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +58,8 @@ class Runs:
         Asks whether pictures may go to a host that is not confirmed yet.
     may_run
         Asks whether code that lies with a model may run.
+    may_use_scheduler
+        Asks whether a scheduler of a cluster may be used.
     """
 
     def __init__(
@@ -64,9 +69,11 @@ class Runs:
         opened: Callable[[], Opened | None],
         may_send_to: Callable[[str], bool] = may_send,
         may_run: Callable[[CodeConsent], bool] = may_run_code,
+        may_use_scheduler: Callable[[str], bool] = may_use_scheduler,
     ) -> None:
         self.session, self.jobs, self.opened = session, jobs, opened
         self._may_send_to, self._may_run = may_send_to, may_run
+        self._may_use_scheduler = may_use_scheduler
         self._keeper = Keeper()
         self._began = datetime.now().strftime("%Y%m%d-%H%M%S")
         self._answerer: Any = None
@@ -91,12 +98,11 @@ class Runs:
             return
         make = partial(self._keeper.answerer, wanted, opened)
         again = partial(self.start, wanted, scope)
-        name = wanted.model.partition("@")[0]  # until who answers has said its own
         if scope == THIS_QUESTION:
             all_masks = wanted.mode == AGENT
-            self._ask(make, name, again, opened, all_masks=all_masks)
+            self._ask(make, _name(wanted), again, opened, all_masks=all_masks)
         else:
-            self._ask_all(make, name, again, opened)
+            self._ask_all(make, wanted, again, opened)
 
     def replay(self, results: str) -> None:
         """Play a recorded answer to the current question: nothing is asked, nothing is kept."""
@@ -250,10 +256,14 @@ class Runs:
         return {"runs": runs}
 
     def _ask_all(
-        self, make: Callable[[], Any], model: str, again: Callable[[], None], opened: Opened
+        self, make: Callable[[], Any], wanted: Wanted, again: Callable[[], None], opened: Opened
     ) -> None:
+        scheduler = self.session.scheduler
+        if not self._may_use(scheduler):
+            return
         rows = [int(row) for row in self.session.rows]
-        self.session.update(progress=RunProgress(RunState.RUNNING, model, 0, len(rows)))
+        progress = RunProgress(RunState.RUNNING, _name(wanted), 0, len(rows))
+        self.session.update(progress=progress, unfinished=())
         self.jobs.start(
             "batch",
             batch_answers(
@@ -263,10 +273,33 @@ class Runs:
                 rows,
                 assume_none=self.session.absent_means_none,
                 segmented=self.session.use_segmented,
+                elsewhere=partial(answers_on, scheduler, wanted),
+                said=f"On the cluster {scheduler}." if scheduler else "",
             ),
             partial(self._show_item, self._show_batch),
             partial(self._run_failed, again),
             self._run_ended,
+        )
+
+    def _may_use(self, scheduler: str) -> bool:
+        """Return whether a scheduler may be used: asked once, of one that is not our own."""
+        if not scheduler or Cluster(scheduler).local or run_settings.is_trusted(scheduler):
+            return True
+        agreed = self._may_use_scheduler(scheduler)
+        if agreed:
+            run_settings.trust(scheduler)
+        return agreed
+
+    def look_for_unfinished(self) -> None:
+        """Look which runs of what is open can go on; sets ``session.unfinished``."""
+        opened = self.opened()
+        if opened is None or opened.questions is None:
+            self.session.update(unfinished=())
+            return
+        self.jobs.start(
+            "unfinished",
+            unfinished_runs(opened),
+            lambda found: self.session.update_unhurried(unfinished=found),
         )
 
     def _show_batch(self, item: BatchReport) -> None:
@@ -325,9 +358,9 @@ class Runs:
         stop = getattr(self._answerer, "cancel", None)
         if stop is not None and self.busy:
             stop()
-        for slot in ("live", "batch"):
+        for slot in ("live", "batch", "unfinished"):
             self.jobs.cancel(slot)
-        self.session.update(live=None, progress=RunProgress())
+        self.session.update(live=None, progress=RunProgress(), unfinished=())
 
     def unload(self) -> None:
         """Free the memory of the model that was run last; it is loaded anew when it is asked."""
@@ -378,9 +411,17 @@ class Runs:
         if progress.done == progress.total > 1:
             progress = replace(progress, message="Finished.")
         self.session.update_unhurried(progress=progress)
+        if progress.total > 1:
+            self.look_for_unfinished()
+
+
+def _name(wanted: Wanted) -> str:
+    """Return what to call who answers until it has told its own name."""
+    return wanted.model.partition("@")[0]
 
 
 def _stopped(slot: str, message: str) -> str:
     """Return what is said of a run that was stopped; of many questions it can go on."""
-    said = "Stopped: Run goes on from here, what was answered is kept." if slot == "batch" else ""
-    return f"{said or 'Stopped.'} {message}".strip()
+    if slot == "batch":
+        return "Stopped: Run goes on from here, what was answered is kept."
+    return f"Stopped. {message}".strip()

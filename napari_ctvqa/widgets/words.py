@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.chains import AlignedStep, EvidenceChain
     from napari_ctvqa.core.records import Prediction, Question, Run, Score
     from napari_ctvqa.core.session import RunProgress, Session
+    from napari_ctvqa.core.unfinished import Unfinished
 
 NOT_STATED = "not stated"
 PATIENT_FIELDS = (("Sex", "sex"), ("age", "age"), ("phase", "contrast"), ("scanner", "scanner"))
@@ -443,3 +444,11 @@ def progress_text(progress: RunProgress, per_second: float | None) -> str:
         parts.append(rate)
     left = time_left(progress.seconds_left)
     return " · ".join([*parts, left] if left else parts)
+
+
+def unfinished_text(run: Unfinished) -> str:
+    """Return what a run that was stopped is, and how it goes on."""
+    form = next((FORMAT_WORDS[one] for one in AnswerFormat if one == run.answer_format), "")
+    parts = [one_line(run.model, 60), *([form] if form else []), f"{run.answered:,} answers"]
+    when = f"{run.stopped:%Y-%m-%d %H:%M}"
+    return f"Not finished: {', '.join(parts)}, {when}. Run it again as it was, and it goes on."

@@ -8,6 +8,7 @@ import pytest
 from panel_sessions import opened as panel_session
 from qtpy.QtWidgets import QApplication
 
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.events import Done, Failed, FailureKind, Status, Tokens
 from napari_ctvqa.core.records import Outcome, Prediction, Run, Score
 from napari_ctvqa.core.session import RunState
@@ -18,7 +19,7 @@ from napari_ctvqa.runners.own_loaders import UnconfirmedCodeError
 from napari_ctvqa.widgets import runs as runs_module
 from napari_ctvqa.widgets.jobs import Jobs
 from napari_ctvqa.widgets.launch import wait_until
-from napari_ctvqa.widgets.runs import THIS_QUESTION, Runs
+from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION, Runs
 
 TOY = Wanted("toy")
 
@@ -85,7 +86,7 @@ def desk(qapp, monkeypatch, tmp_path):
         return made.allowed
 
     jobs = Jobs(lambda error: made.problems.append(str(error)))
-    runs = Runs(session, jobs, lambda: opened, may_send, may_send)
+    runs = Runs(session, jobs, lambda: opened, may_send, may_send, may_send)
     yield SimpleNamespace(session=session, runs=runs, jobs=jobs, made=made)
     runs.close()
     jobs.close()
@@ -247,3 +248,23 @@ def test_a_model_that_ended_itself_is_called_loaded_no_longer(desk, monkeypatch)
     slow.holding = False
     until(lambda: desk.session.loaded == "")
     desk.runs.close()
+
+
+def test_a_cluster_that_nobody_trusts_is_asked_about_once_and_not_used(desk):
+    desk.session.update(scheduler="tcp://head:8786")
+    desk.made.allowed = False
+    desk.runs.start(TOY, THE_FILTER)
+    assert desk.made.asked == ["tcp://head:8786"] and not desk.runs.busy
+    assert desk.session.progress.state is RunState.IDLE
+    desk.made.allowed = True
+    for _ in range(2):
+        desk.made.next.append(CtvqaError("no more is needed of it."))
+        desk.runs.start(TOY, THE_FILTER)
+        until(lambda: not desk.runs.busy)
+    assert desk.made.asked == ["tcp://head:8786"] * 2, "a yes is remembered"
+    assert desk.session.progress.message == "no more is needed of it."
+    desk.session.update(scheduler="local:2")
+    desk.made.next.append(CtvqaError("no more is needed of it."))
+    desk.runs.start(TOY, THE_FILTER)
+    until(lambda: not desk.runs.busy)
+    assert len(desk.made.asked) == 2, "one's own is one's own"

@@ -1,6 +1,7 @@
 """Run panel: what is said before, what is asked for, how far a run is."""
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.servers import ServerCount
 from napari_ctvqa.core.session import CaseState, RunProgress, RunState, Session
+from napari_ctvqa.core.unfinished import Unfinished
 from napari_ctvqa.extensions import Discovered
+from napari_ctvqa.io.run_settings import last_scheduler
 from napari_ctvqa.io.user_config import config_folder
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.choices import (
@@ -616,6 +619,43 @@ def test_a_stopped_run_tells_no_time_left_and_a_running_one_is_brought_into_view
     session.update(progress=replace(running, state=RunState.IDLE))
     assert "left" not in shown_texts(panel) and "37 of 82 · 2 failed" in shown_texts(panel)
     assert "Asks 3 questions." in shown_texts(panel)
+
+
+def test_a_cluster_is_asked_for_of_many_questions_and_is_there_in_the_next_window(show):
+    session = opened(rows=np.arange(3))
+    panel = show(session)
+    line = next(x for x in panel.findChildren(QLineEdit) if x.accessibleName() == "Cluster")
+    assert not line.isVisible(), "one question is asked here"
+    _scope(panel, "All that").click()
+    assert line.isVisible()
+    line.setText("tcp://key@head:8786")
+    assert "is no address of a scheduler" in shown_texts(panel)
+    assert not _button(panel, "Run").isEnabled()
+    line.setText("tcp://head:8786")
+    panel._model.choose("big")
+    panel._model._servers.show_addresses("localhost:1")
+    assert "confirm each host on their machines" in shown_texts(panel)
+    assert last_scheduler() == ""
+    _button(panel, "Run").click()
+    assert session.scheduler == last_scheduler() == "tcp://head:8786"
+    other = show(opened(rows=np.arange(3)))
+    assert other.scheduler == "tcp://head:8786"
+    line.setText("")
+    _button(panel, "Run").click()
+    assert session.scheduler == last_scheduler() == ""
+
+
+def test_what_was_not_finished_is_told_where_many_are_asked(show):
+    session = opened(rows=np.arange(3))
+    panel = show(session)
+    _scope(panel, "All that").click()
+    when = datetime(2026, 11, 30, 23, 10)
+    session.update(unfinished=(Unfinished("/x.json", f"big{HOSTILE}", "mc", 1200, when),))
+    said = shown_texts(panel)
+    assert ", multiple choice, 1,200 answers, 2026-11-30 23:10. Run it again as it was" in said
+    assert labels_are_plain(panel)
+    _scope(panel, "This").click()
+    assert "Not finished" not in shown_texts(panel)
 
 
 def _inside(panel, part):

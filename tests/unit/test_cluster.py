@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ from napari_ctvqa.runners import cluster_work
 from napari_ctvqa.runners.batch import run_batch
 from napari_ctvqa.runners.choices import Wanted, answerer_for
 from napari_ctvqa.runners.cluster import Cluster, ClusterError
-from napari_ctvqa.runners.cluster_answers import ClusterAnswers, checking
+from napari_ctvqa.runners.cluster_answers import ClusterAnswers, answers_on, checking
+from napari_ctvqa.runners.desk import batch_answers
 from napari_ctvqa.runners.opening import open_path
 from napari_ctvqa.runners.sight import saw_reports
 from napari_ctvqa.runners.validate import validate
@@ -278,6 +280,21 @@ def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
     monkeypatch.setattr("napari_ctvqa.runners.cluster._CONNECT_S", 1.0)
     with pytest.raises(ClusterError, match=r"No scheduler answers at tcp://127\.0\.0\.1:9"):
         Cluster("tcp://127.0.0.1:9").__enter__()
+
+
+@pytest.mark.slow
+def test_the_window_s_run_is_done_by_a_cluster_of_its_own(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    opened, wanted = open_path(bench), Wanted("rules")
+    with answers_on("", wanted, MODEL) as none:
+        assert none is None
+    begun, *reports = batch_answers(
+        lambda: MODEL, opened, AnswerFormat.MC, list(range(9)), assume_none=False,
+        elsewhere=partial(answers_on, "local:1", wanted),
+    )  # fmt: skip
+    out = tmp_path / "alone.json"
+    list(batch(bench, out, rows=range(9)))
+    assert reports[-1].done == 9 and rows_of(begun.path) == rows_of(out)
 
 
 def test_errors_of_workers_survive_the_way_to_the_client():

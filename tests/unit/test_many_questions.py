@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,12 @@ from fake_server import serving
 from scripted_models import PRESET, UNREACHABLE, ScriptedFamily, ScriptedWay
 from test_server_pool import DOWN, Stub, chat
 
-from napari_ctvqa.core.records import AnswerFormat
+from napari_ctvqa.core.records import AnswerFormat, Prediction
 from napari_ctvqa.io.result_journal import ResultJournal, partial_of
 from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.batch import batch_description
 from napari_ctvqa.runners.desk import GOES_ON, BatchReport, batch_answers
-from napari_ctvqa.runners.kept import results_folder
+from napari_ctvqa.runners.kept import results_folder, unfinished_runs
 from napari_ctvqa.runners.opening import open_path
 from napari_ctvqa.runners.server_pool import ServerPool
 
@@ -76,6 +77,53 @@ def test_a_stopped_run_goes_on_in_its_file_and_shows_what_it_had(bench, monkeypa
     assert isinstance(last, BatchReport) and (last.done, last.scored) == (QUESTIONS, QUESTIONS)
     metrics = json.loads(out.read_text())["metrics"]
     assert last.accuracy == pytest.approx(metrics["overall"]["accuracy"], abs=1e-3)
+
+
+def test_what_was_not_finished_is_told_the_newest_first_and_nothing_else(bench, monkeypatch):
+    monkeypatch.setattr("napari_ctvqa.runners.desk.REPORT_EVERY_S", 0.0)
+    opened = open_path(bench)
+    assert list(unfinished_runs(opened)) == [()]
+    first = stopped_after(opened, asked("A: so"), 4)
+    second = stopped_after(opened, asked("yes"), 2, answer_format=AnswerFormat.FREEFORM)
+    partial_of(first).rename(partial_of(first.with_name("m_mc_20200101-000000.json")))
+    folder = results_folder(opened)
+    (folder / "m_mc_single_x_1.json.partial.jsonl").write_bytes(partial_of(second).read_bytes())
+    (folder / "m_mc_20990101-000000.json.partial.jsonl").write_text("no journal\n")
+    ((newest, older),) = unfinished_runs(opened)
+    rows = json.loads(second.read_text())["results"]
+    assert (newest.path, newest.model, newest.answer_format) == (str(second), "m", "freeform")
+    assert newest.answered == len(rows) and older.answer_format == "mc"
+    assert abs(newest.stopped.timestamp() - time.time()) < 600
+    with ResultJournal(second, batch_description(opened, asked("A"), AnswerFormat.FREEFORM)):
+        assert list(unfinished_runs(opened)) == [(older,)], "another window is at it"
+    list(started(opened, asked("A"), answer_format=AnswerFormat.FREEFORM))
+    assert list(unfinished_runs(opened)) == [(older,)]
+
+
+def test_on_a_cluster_others_answer_and_what_was_not_asked_here_is_not_counted(bench):
+    opened = open_path(bench)
+    pool = ServerPool([Stub("a"), Stub("b")])
+    model, entered = asked(pool), []
+
+    @contextmanager
+    def elsewhere(answerer):
+        entered.append(answerer)
+        yield others
+        entered.append("left")
+
+    def others(asking, pending):
+        yield None
+        for row in pending:
+            question = asking.opened.questions[row]
+            yield question, Prediction(question.id, "m", "A")
+
+    begun, *reports = batch_answers(
+        lambda: model, opened, AnswerFormat.MC, list(range(QUESTIONS)), assume_none=False,
+        elsewhere=elsewhere, said="On the cluster x.",
+    )  # fmt: skip
+    assert entered == [model, "left"] and begun.message == "On the cluster x."
+    assert reports[-1].done == QUESTIONS and reports[-1].servers == ()
+    assert model.way.counts[0].answered == 0
 
 
 @pytest.mark.parametrize("left", [False, True])

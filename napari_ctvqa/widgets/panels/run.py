@@ -13,6 +13,7 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
     QHBoxLayout,
+    QLineEdit,
     QPushButton,
     QRadioButton,
     QVBoxLayout,
@@ -20,10 +21,13 @@ from qtpy.QtWidgets import (
 )
 
 from napari_ctvqa.core.audit_text import FORMAT_WORDS
+from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import CaseState, RunState
 from napari_ctvqa.extensions import discover
+from napari_ctvqa.io.run_settings import last_scheduler, remember_scheduler
 from napari_ctvqa.runners.choices import choices
+from napari_ctvqa.runners.cluster import Cluster
 from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
 from napari_ctvqa.widgets.model_form import ModelForm
@@ -32,12 +36,19 @@ from napari_ctvqa.widgets.scrolling import Scrolling, fill
 from napari_ctvqa.widgets.server_lines import ServerLines
 from napari_ctvqa.widgets.text import Label, one_line
 from napari_ctvqa.widgets.theme import GAP_PX, MARGIN_PX, Styling
-from napari_ctvqa.widgets.words import accuracy_text, progress_text
+from napari_ctvqa.widgets.words import accuracy_text, progress_text, unfinished_text
 
 if TYPE_CHECKING:
     from qtpy.QtGui import QCloseEvent, QShowEvent
 
     from napari_ctvqa.core.session import Session
+
+
+CLUSTER_TIP = (
+    "Who answers many questions: nothing here, and this program asks one after the other, or as "
+    "many as its servers take. local: a process a processor of this machine. Or the address of a "
+    "dask scheduler, e.g. tcp://head:8786, whose workers find the files at the same paths."
+)
 
 
 class RunPanel(QWidget):
@@ -65,6 +76,8 @@ class RunPanel(QWidget):
         self._question = QRadioButton("This question")
         self._filter = QRadioButton("All that the filter shows")
         self._scope = Label(role="muted")
+        self._unfinished = Label(role="small")
+        self._cluster = QLineEdit()
         self._start = QPushButton("Run")
         self._cancel = QPushButton("Stop")
         self._bar = ProgressBar()
@@ -88,6 +101,7 @@ class RunPanel(QWidget):
             (session.case_changed, self._show_scope),
             (session.runs_changed, self._show_format),
             (session.reveal_changed, self._show_progress),
+            (session.unfinished_changed, self._show_unfinished),
             panel=self,
             session=session,
         )
@@ -99,6 +113,15 @@ class RunPanel(QWidget):
             self._format.addItem(FORMAT_WORDS[answer_format], answer_format.value)
         self._format.setAccessibleName("Answer format")
         self._form.addRow(Label("Answers as", wrap=False, selectable=False), self._format)
+        self._cluster.setPlaceholderText("none")
+        self._cluster.setAccessibleName("Cluster")
+        self._cluster.setToolTip(CLUSTER_TIP)
+        self._cluster.setMaxLength(300)
+        self._cluster.setText(last_scheduler())
+        self._cluster_row = QWidget()
+        row = QFormLayout(self._cluster_row)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addRow(Label("Cluster", wrap=False, selectable=False), self._cluster)
         self._question.setChecked(True)
         self._bar.setAccessibleName("Progress of the run")
         buttons = QHBoxLayout()
@@ -115,7 +138,9 @@ class RunPanel(QWidget):
             self._format_note,
             self._question,
             self._filter,
+            self._cluster_row,
             self._scope,
+            self._unfinished,
         ):
             column.addWidget(part)
         column.addLayout(buttons)
@@ -140,6 +165,7 @@ class RunPanel(QWidget):
         scopes.addButton(self._filter)
         scopes.buttonToggled.connect(self._show_scope)
         self._model.changed.connect(self._show_scope)
+        self._cluster.textChanged.connect(self._show_scope)
         self._format.activated.connect(self._choose_format)
         self._start.clicked.connect(self._run)
         self._cancel.clicked.connect(partial(wishes.cancel_run.emit))
@@ -151,6 +177,11 @@ class RunPanel(QWidget):
     def scope(self) -> str:
         """Return ``"question"`` or ``"filter"``."""
         return THE_FILTER if self._filter.isChecked() else THIS_QUESTION
+
+    @property
+    def scheduler(self) -> str:
+        """Return the address of the cluster that is to answer; empty for none."""
+        return str(self._cluster.text()).strip()
 
     def _list_models(self) -> None:
         self._model.show_choices(choices())
@@ -181,6 +212,9 @@ class RunPanel(QWidget):
         wanted = self._model.wanted
         if wanted is not None:
             self._model.remember()
+            if self.scope == THE_FILTER:
+                remember_scheduler(self.scheduler)
+                self._session.update(scheduler=self.scheduler)
             self._session.wishes.run.emit(wanted, self.scope)
 
     # ---------------------------------------------------------------- showing
@@ -199,14 +233,22 @@ class RunPanel(QWidget):
         shown = len(session.rows)
         self._filter.setText(f"All that the filter shows ({shown:,})")
         idle = session.progress.state is RunState.IDLE
-        self._host.show_text(self._model.host_line())
-        blocked = _why_not(session, self.scope) or self._model.problem()
+        many = self.scope == THE_FILTER
+        self._cluster_row.setVisible(many)
+        scheduler = self.scheduler if many else ""
+        self._host.show_text(_host_text(self._model.host_line(), scheduler))
+        blocked = _why_not(session, self.scope) or self._model.problem() or _no_cluster(scheduler)
         before = (blocked or _what_will_happen(session, self.scope)) if idle else ""
         self._scope.show_text(before)
         self._start.setEnabled(idle and not blocked)
+        self._show_unfinished()
         wanted = None if self._model.problem() else self._model.wanted
         if wanted != session.wanted:
             session.update(wanted=wanted)
+
+    def _show_unfinished(self) -> None:
+        lines = [unfinished_text(one) for one in self._session.unfinished]
+        self._unfinished.show_text("\n".join(lines) if self.scope == THE_FILTER else "")
 
     def _show_progress(self) -> None:
         progress = self._session.progress
@@ -247,6 +289,23 @@ class RunPanel(QWidget):
         """Let go of the session."""
         self._listening.close()
         super().closeEvent(event)
+
+
+def _no_cluster(scheduler: str) -> str:
+    """Return why a cluster cannot be asked for; empty where it can be tried, or none is."""
+    try:
+        if scheduler:
+            Cluster(scheduler)
+    except CtvqaError as error:
+        return str(error)
+    return ""
+
+
+def _host_text(line: str, scheduler: str) -> str:
+    """Return where pictures go; on a cluster it is the workers that send them."""
+    if not scheduler or not line.startswith("Pictures") or scheduler.startswith("local"):
+        return line
+    return f"{line}\nThe cluster's workers send them: confirm each host on their machines, too."
 
 
 class Rate:
