@@ -20,6 +20,7 @@ from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.cells import safe_cell
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.io.append_log import AppendLog, sync_folder
+from napari_ctvqa.io.file_kinds import kind_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,9 +99,11 @@ class CheckTable:
                 head = file.read(_HEAD_BYTES)
         first = head.split(b"\n", 1)[0].strip().decode("utf-8", "replace")
         if head.strip() and first != ",".join(self._fields):
+            kind = kind_of(self.path)
+            what = "is not a table that validate wrote" if kind is None else kind.holds
             raise InputFileError(
                 self.path,
-                "exists and is not a table that validate wrote; it is left as it is.",
+                f"exists and {what}; it is left as it is.",
                 hint="Choose another --out.",
             )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from napari_ctvqa.core.errors import InputFileError
 from napari_ctvqa.io.append_log import AppendLog, json_line, sync_folder
+from napari_ctvqa.io.file_kinds import kind_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +118,11 @@ class ResultJournal:
             self._load_file()
             self._load_partial(self._log)
         except BaseException:
-            self._log.close()
+            log = self._log
+            if log.entries or log.unread:
+                log.close()
+            else:  # it was made just now: nothing is left beside a file that is none of ours
+                log.remove()
             raise
         wait_s = 0.0 if self._unwritten else _FIRST_WRITE_S
         self._next_write = time.monotonic() + wait_s
@@ -147,7 +152,7 @@ class ResultJournal:
         results = data.get("results") if isinstance(data, dict) else None
         if not isinstance(results, list):
             raise InputFileError(
-                self.path, "exists and is not a result file; it is left as it is.",
+                self.path, f"exists and {_what(self.path)}; it is left as it is.",
                 hint="Choose another --out.",
             )  # fmt: skip
         self._check_run(data if "answer_format" in data else None, self.path)
@@ -193,6 +198,14 @@ class ResultJournal:
                 where, "does not say which run made it; its answers cannot be added to.",
                 hint="Choose another --out.",
             )  # fmt: skip
+        theirs, ours = found.get("kind"), self.run.get("kind")
+        if theirs != ours:
+            raise OtherRunError(
+                where,
+                f"holds {_KINDS.get(theirs, theirs)}, to which {_KINDS.get(ours, ours)} cannot be "
+                "added; it is left as it is.",
+                hint="Choose another --out.",
+            )
         same = ((key, found.get(key), self.run.get(key)) for key in self.SAME)
         differing = next((one for one in same if one[1] != one[2]), None)
         differing = differing or _first_difference(found.get("config"), self.run.get("config"))
@@ -316,6 +329,15 @@ class ResultJournal:
         assert self._log is not None
         self._log.remove()
         self._log = None
+
+
+_KINDS: Mapping[Any, str] = {None: "the answers of a run", "probes": "the probes of a model"}
+
+
+def _what(path: Path) -> str:
+    """Return what a file is that holds no results, to follow its name."""
+    kind = kind_of(path)
+    return "is not a result file" if kind is None else kind.holds
 
 
 def _first_difference(theirs: Any, ours: Any, name: str = "") -> tuple[str, Any, Any] | None:

@@ -14,6 +14,7 @@ from napari_ctvqa.core.errors import AmbiguousError, CtvqaError, InputFileError,
 from napari_ctvqa.extensions import benchmarks
 from napari_ctvqa.io import user_config
 from napari_ctvqa.io.case_files import find_case
+from napari_ctvqa.io.file_kinds import FileKind, kind_of
 from napari_ctvqa.io.json_files import files_in, is_file, is_folder
 from napari_ctvqa.io.tool_cache import is_tool_cache
 
@@ -72,7 +73,20 @@ class Opened:
                 f"{self.path} is a case without questions; results have nothing to belong to.",
                 hint="Open the benchmark's folder or question file.",
             )
-        return self.benchmark.results(path, self.questions)
+        try:
+            run = self.benchmark.results(path, self.questions)
+        except InputFileError:
+            _refuse_other(path)
+            if is_file(path) and any(one.recognises(path) for one in benchmarks().values()):
+                raise InputFileError(
+                    path,
+                    "holds questions; the answers of a run were expected.",
+                    hint="Give a file that run wrote, or a model's predictions.",
+                ) from None
+            raise
+        if not any(key in self.questions.row_of for key in run.predictions):
+            _refuse_other(path)
+        return run
 
     def with_roots(self, *roots: Path) -> Opened:
         """Return this with more case roots in front, remembered for the benchmark."""
@@ -162,8 +176,26 @@ def _by_content(path: Path) -> Benchmark | None:
     raise _unrecognised(path)
 
 
+def _refuse_other(path: Path) -> None:
+    """Raise where a file that holds no answers to the questions is one of another kind."""
+    kind = kind_of(path)
+    if kind is not None and kind is not FileKind.RESULTS:
+        raise InputFileError(
+            path,
+            f"{kind.holds}; the answers of a run were expected.",
+            hint=f"Give a file that run wrote. {kind.use}".strip(),
+        )
+
+
 def _unrecognised(path: Path) -> CtvqaError:
     titles = ", ".join(b.title for b in benchmarks().values())
+    kind = kind_of(path) if is_file(path) else None
+    if kind is not None and kind is not FileKind.RESULTS:
+        return InputFileError(
+            path,
+            f"{kind.holds}; questions or a case were expected.",
+            hint=f"Give the benchmark's folder or question file. {kind.use}".strip(),
+        )
     if is_tool_cache(path):
         return InputFileError(
             path,

@@ -296,7 +296,7 @@ def test_a_file_of_another_model_or_of_a_run_is_refused(opened, tmp_path):
         probed(opened, MODEL, out, ["blank"])
     run = tmp_path / "run.json"
     assert main(["run", str(opened.path), "--limit", "1", "--out", str(run)]) == 0
-    with pytest.raises(InputFileError, match="was made with"):
+    with pytest.raises(InputFileError, match="holds the answers of a run, to which the probes"):
         probed(opened, MODEL, run, ["blank"])
     with pytest.raises(InputFileError, match="holds no probes"):
         read_probe_answers(run)
