@@ -32,7 +32,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in sorted(commands().items()):
-        sub = subparsers.add_parser(name, help=command.help, description=command.help)
+        sentence = f"{command.help[:1].upper()}{command.help[1:]}."
+        sub = subparsers.add_parser(
+            name,
+            help=command.help,
+            description=getattr(command, "description", sentence),
+            epilog=getattr(command, "examples", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
     return parser

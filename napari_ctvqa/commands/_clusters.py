@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from napari_ctvqa.commands._questions import Arguments
     from napari_ctvqa.runners.cluster import Cluster
 
 _LOCAL = "local"
 
 
-def add_scheduler_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--scheduler``."""
+def add_scheduler_argument(parser: Arguments, *, processes: str) -> None:
+    """Declare ``--scheduler``; ``processes`` says how many ``local`` starts."""
     parser.add_argument(
         "--scheduler", nargs="?", const=_LOCAL, metavar="ADDRESS",
-        help="work on a dask.distributed cluster: local or local:N starts one here (N processes; "
-        "default one a processor, one where each would load a model), tcp://head:8786 is one of "
-        "yours, whose workers find the files at the same paths. Only name a scheduler you trust: "
-        "dask runs what comes from it",
+        help="share the work among the processes of a dask.distributed cluster: local (the "
+        f"default ADDRESS) or local:N starts one on this machine with {processes}, or N, "
+        "processes; tcp://head:8786 is one of your own, whose workers find PATH, CTs and masks "
+        "where they are here. Name only one that you trust: what it sends back can run any code",
     )  # fmt: skip
 
 

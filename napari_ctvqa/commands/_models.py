@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.cli import one_line
 from napari_ctvqa.commands._progress import count_of
 from napari_ctvqa.core.errors import NotFoundError
-from napari_ctvqa.core.kits import KITS
 from napari_ctvqa.core.servers import MOST_AT_ONCE
 
 if TYPE_CHECKING:
@@ -23,79 +22,111 @@ _MODES = ("direct", "agent")
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--model`` and what belongs to it."""
-    parser.add_argument(
+    """Declare ``--model`` and what belongs to it, in groups."""
+    _add_who(parser.add_argument_group("who answers"))
+    _add_where(parser.add_argument_group("where the model is (a server or a folder)"))
+    _add_how(parser.add_argument_group("how it is asked"))
+    _add_agent(parser.add_argument_group("an agent"))
+
+
+def _add_who(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--model", default="rules", metavar="NAME",
-        help="rules (default), toy (the shipped model), or a preset; see: napari-ctvqa models",
+        help="rules (default: by the rule table, no model), toy (the shipped model), or a name "
+        "that `napari-ctvqa models` lists",
     )  # fmt: skip
-    parser.add_argument(
-        "--mode", choices=_MODES, default="direct", help="answer at once, or with tools"
-    )
-    parser.add_argument("--kit", default="", help=f"an agent's tools: {', '.join(KITS)}")
-    parser.add_argument(
+    group.add_argument(
+        "--mode", choices=_MODES, default="direct",
+        help="direct (default): one answer to pictures or a volume; agent: with tools",
+    )  # fmt: skip
+
+
+def _add_where(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--server", action="append", default=[], metavar="URL",
-        help="e.g. http://gpu7:8000/v1; given several times, the questions are shared among them",
+        help="address of an OpenAI-like server, e.g. http://gpu7:8000/v1; given several times, the "
+        "servers share the questions",
     )  # fmt: skip
-    parser.add_argument(
+    group.add_argument(
+        "--server-model", default="", metavar="ID",
+        help="the model's name on the server (default: the one that fits --model, or the only one)",
+    )  # fmt: skip
+    group.add_argument(
         "--at-once", type=_at_once, default=0, metavar="N",
-        help="questions that each server is asked at once, 1 to 64 (default 1; 4 with several "
-        "servers)",
+        help="how many questions each server is asked at the same time, 1 to 64 (default: 1; 4 "
+        "with several servers)",
     )  # fmt: skip
-    parser.add_argument(
-        "--server-model", default="", metavar="ID", help="the model's name on the server"
-    )
-    parser.add_argument(
-        "--confirm-host",
-        action="store_true",
-        help="allow pixels to go to the hosts of --server, for good",
-    )
-    parser.add_argument(
-        "--folder", default="", metavar="PATH", help="a model folder, run in a process of its own"
-    )
-    parser.add_argument(
+    group.add_argument(
+        "--confirm-host", action="store_true",
+        help="allow pictures of CTs to be sent to the hosts of --server; remembered",
+    )  # fmt: skip
+    group.add_argument(
+        "--folder", default="", metavar="PATH",
+        help="folder with the model's weights; it is run on this machine, in its own process",
+    )  # fmt: skip
+    group.add_argument(
+        "--python", default="", metavar="FILE",
+        help="the Python that has the model's libraries, e.g. env/bin/python (default: this one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--device", default="", metavar="NAME",
+        help="of a model that runs here: auto (default), cpu, cuda, cuda:1 ...",
+    )  # fmt: skip
+    group.add_argument(
         "--repository", default="", metavar="PATH",
-        help="the folder of the model's own code, for those that need it; see: napari-ctvqa models",
+        help="folder with the model's own code, for those that need it (`napari-ctvqa models`)",
     )  # fmt: skip
-    parser.add_argument(
-        "--base", default="", metavar="PATH", help="the folder of the model it was trained upon"
-    )
-    parser.add_argument(
+    group.add_argument(
+        "--base", default="", metavar="PATH",
+        help="folder of the model that its weights were trained upon, for those that need it",
+    )  # fmt: skip
+    group.add_argument(
         "--trust-code", action="store_true",
-        help="allow the Python code of that model to run, in its present state, for good",
+        help="allow that code to run, as it is now; remembered, and asked for again if it changes",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", dest="changed",
-        help="change a setting of the preset, e.g. recipe=m3d-seg (repeatable)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--python", default="", metavar="FILE", help="the Python that has torch and transformers"
-    )
-    parser.add_argument(
-        "--device", default="", metavar="NAME", help="auto (default), cpu, cuda, cuda:1 ..."
-    )
-    parser.add_argument(
-        "--max-steps", type=count_of, default=5, metavar="N", help="an agent's turns (default 5)"
-    )
-    parser.add_argument(
+
+
+def _add_how(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--slices", type=_slices, metavar="N",
-        help="slices that are sent at most (default: the preset's; an agent is sent none)",
+        help="send at most N slices (default: as the model's recipe says; none to an agent)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="for models that draw their words")
-    parser.add_argument(
+    group.add_argument(
+        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", dest="changed",
+        help="change a setting of the model's recipe, e.g. recipe=m3d-seg (repeatable)",
+    )  # fmt: skip
+    group.add_argument(
+        "--seed", type=int, metavar="N", help="seed of a model that chooses its words by chance"
+    )
+    group.add_argument(
+        "--confidence", default="", metavar="HOW",
+        help="store how sure the model is: logits (probability of each option) or samples:N[@T] "
+        "(how many of N answers at temperature T agree); direct answers only",
+    )  # fmt: skip
+    group.add_argument(
+        "--decoding", default="", metavar="WAY",
+        help="semsam or semsam:K=8,M=10,p=0.9: choose words by MIS-SemSam; models that run here",
+    )  # fmt: skip
+
+
+def _add_agent(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kit", default="", metavar="NAME",
+        help="its tools work on: oracle (the reference's masks), predicted (a model's masks), "
+        "vision (pictures of organs), live (all tools that compute now); default: oracle, of "
+        "rules live",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-steps", type=count_of, default=5, metavar="N", help="at most N turns (default 5)"
+    )
+    group.add_argument(
         "--predicted", type=Path, action="append", default=[], metavar="ROOT",
         help="folder with predicted masks, for the kit predicted (repeatable)",
     )  # fmt: skip
-    parser.add_argument(
-        "--decoding", default="", metavar="WAY",
-        help="semsam[:K=8,M=10,p=0.9]: MIS-SemSam, of a model that runs here",
-    )  # fmt: skip
-    parser.add_argument(
-        "--confidence", default="", metavar="HOW",
-        help="logits (option probabilities), or samples:N[@T] (agreement of N samples)",
-    )  # fmt: skip
-    parser.add_argument(
+    group.add_argument(
         "--kit-files", action="store_true",
-        help="tools answer from the benchmark's own caches and pictures, not from masks",
+        help="its tools answer from files that the benchmark ships, where there are some, instead "
+        "of computing",
     )  # fmt: skip
 
 

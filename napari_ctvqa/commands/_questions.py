@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from napari_ctvqa.cli import DONE, FAILED, one_line
+from napari_ctvqa.commands._progress import count_of
 from napari_ctvqa.core.errors import InputFileError
-from napari_ctvqa.core.records import named_apart
+from napari_ctvqa.core.records import AnswerFormat, named_apart
 
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import AnswerFormat, Run
+    from napari_ctvqa.core.records import Run
     from napari_ctvqa.core.where import Where
     from napari_ctvqa.runners.opening import Opened
 
+    Arguments = argparse.ArgumentParser | argparse._ArgumentGroup
 _MAX_WARNINGS = 20
 
 
@@ -31,19 +33,41 @@ def add_path_arguments(
     """Declare PATH, ``--benchmark`` and ``--cases``; ``path`` says what PATH may be."""
     parser.add_argument("path", type=Path, metavar="PATH", help=path)
     parser.add_argument(
-        "--benchmark", metavar="NAME", help="take PATH as this benchmark's instead of deciding"
-    )
+        "--benchmark", metavar="NAME",
+        help="take PATH as of this benchmark, e.g. deeptumorvqa (default: by what is in it)",
+    )  # fmt: skip
     parser.add_argument(
         "--cases", type=Path, action="append", default=[], metavar="ROOT",
-        help="where CTs and masks lie when PATH does not hold them (repeatable, remembered)",
+        help="folder with CTs and masks, where PATH does not hold them; remembered for the "
+        "benchmark (repeatable)",
     )  # fmt: skip
 
 
-def add_absent_argument(parser: argparse.ArgumentParser) -> None:
+def add_selection_arguments(parser: Arguments, *, limit: bool = True) -> None:
+    """Declare ``--where``, and ``--limit`` where that is wanted."""
+    parser.add_argument(
+        "--where", default="", metavar="FILTER",
+        help="only the questions that fit, e.g. 'stage:measurement subtype:\"lesion counting\"'; "
+        "the terms are those of the window's search line (default: all)",
+    )  # fmt: skip
+    if limit:
+        parser.add_argument("--limit", type=count_of, metavar="N", help="only the first N of them")
+
+
+def add_format_argument(parser: Arguments) -> None:
+    """Declare ``--format`` of commands that ask."""
+    parser.add_argument(
+        "--format", choices=[f.value for f in AnswerFormat], default="mc", dest="answer_format",
+        help="ask with the options to choose from (mc, the default), or without (freeform)",
+    )  # fmt: skip
+
+
+def add_absent_argument(parser: Arguments) -> None:
     """Declare ``--absent-means-none``."""
     parser.add_argument(
         "--absent-means-none", action="store_true",
-        help="take lesions without a mask file as not there; what follows from it says assumed",
+        help="take a lesion without a mask file as not there, which is otherwise unknown; what "
+        "follows from it says assumed",
     )  # fmt: skip
 
 

@@ -32,7 +32,10 @@ class ScoredResults:
 def add_results_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare PATH, RESULTS, ``--format`` and ``--judges``."""
     add_path_arguments(parser)
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="result file")
+    parser.add_argument(
+        "results", type=Path, metavar="RESULTS",
+        help="result file that run wrote, or a model's predictions in the benchmark's layout",
+    )  # fmt: skip
     add_format_arguments(parser)
 
 
@@ -40,12 +43,12 @@ def add_format_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare ``--format`` and ``--judges``."""
     parser.add_argument(
         "--format", choices=[f.value for f in AnswerFormat],
-        help="how the answers were asked for, where a result file does not say; not for "
-        "CT-SpatialVQA, which has one way to ask",
+        help="how the questions were asked, with options (mc) or without, where RESULTS does not "
+        "say it; not for CT-SpatialVQA, which has one way to ask",
     )  # fmt: skip
     parser.add_argument(
         "--judges", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
-        help="judge files (CT-SpatialVQA; default: those found beside the predictions)",
+        help="verdicts of CT-SpatialVQA's judges (default: those found beside RESULTS)",
     )  # fmt: skip
 
 

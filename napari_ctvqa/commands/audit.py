@@ -40,19 +40,31 @@ class AuditCommand:
 
     name = "audit"
     help = "audit a result file: official against as read, by stage and subtype, with intervals"
+    description = """\
+Cross what the benchmark's official scorer makes of each answer with what a careful
+person reads, for all answers, by stage and by subtype, with 95 % intervals; and sort
+the answers that cannot be read by why. Nothing is asked of a model."""
+    examples = """\
+examples:
+  napari-ctvqa audit PATH answers.json
+  napari-ctvqa audit PATH answers.json --calibration sure.svg  # of a run with --confidence"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_results_arguments(parser)
         parser.add_argument(
             "--calibration", type=Path, metavar="FILE.svg",
-            help="draw right answers against the confidence that the run stored with them",
+            help="draw how often answers are right against how sure the model was of them; of a "
+            "run with --confidence",
         )  # fmt: skip
         form = parser.add_mutually_exclusive_group()
-        form.add_argument("--json", action="store_true", help="write JSON, with question ids")
+        form.add_argument(
+            "--json", action="store_true", help="write JSON, with the ids of questions"
+        )
         form.add_argument(
             "--csv", action="store_true",
-            help="write CSV, one line a cell; its last column is for: questions PATH --where",
+            help="write CSV, a line for each pair of outcomes; the last column is a filter for "
+            "`questions PATH --results RESULTS --where`",
         )  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:

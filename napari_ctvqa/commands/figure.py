@@ -32,7 +32,9 @@ class FigureCommand:
             "--step", type=int, metavar="N",
             help="which step, from 1 (default: the first difference, else the first with a mask)",
         )  # fmt: skip
-        parser.add_argument("--plane", choices=PLANES, default=PLANES[0])
+        parser.add_argument(
+            "--plane", choices=PLANES, default=PLANES[0], help=f"default: {PLANES[0]}"
+        )
         parser.add_argument(
             "--slice", type=int, metavar="N",
             help="slice as shown, from 1 (default: where the step's mask is largest)",

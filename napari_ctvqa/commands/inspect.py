@@ -26,7 +26,7 @@ class Inspect:
     """Read a case and report; 1 when a mask file could not be read, 0 also with warnings."""
 
     name = "inspect"
-    help = "Show a case's geometry, its warnings, and what its masks measure."
+    help = "show a case's geometry, its warnings, and what its masks measure"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""

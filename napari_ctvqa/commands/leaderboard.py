@@ -36,6 +36,14 @@ class LeaderboardCommand:
 
     name = "leaderboard"
     help = "published result tables; with RESULTS one's own run beside them, with intervals"
+    description = """\
+Show the published result tables with their sources. With RESULTS, a run of yours stands
+beside those that it can be compared with, its rank a range by its 95 % interval; where
+it is not compared, the reason is given."""
+    examples = """\
+examples:
+  napari-ctvqa leaderboard
+  napari-ctvqa leaderboard PATH answers.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
@@ -43,17 +51,25 @@ class LeaderboardCommand:
             "path", type=Path, metavar="PATH", nargs="?",
             help="benchmark folder or question file (default: the tables of all benchmarks)",
         )  # fmt: skip
-        parser.add_argument("results", type=Path, metavar="RESULTS", nargs="?", help="result file")
-        parser.add_argument("--benchmark", metavar="NAME", help="show this benchmark's tables")
+        parser.add_argument(
+            "results", type=Path, metavar="RESULTS", nargs="?", help="result file that run wrote"
+        )
+        parser.add_argument(
+            "--benchmark", metavar="NAME",
+            help="without PATH: the tables of this benchmark; with it: take PATH as of it",
+        )  # fmt: skip
         parser.add_argument(
             "--kit", default="", metavar="NAME",
-            help="what an agent's tools worked on, where its file does not say",
+            help="oracle, predicted, vision or live: what the agent's tools worked on, where "
+            "RESULTS does not say",
         )  # fmt: skip
         parser.set_defaults(cases=[])
         add_format_arguments(parser)
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="write JSON")
-        form.add_argument("--csv", action="store_true", help="write CSV, one line a row and column")
+        form.add_argument(
+            "--csv", action="store_true", help="write CSV, a line for each model and column"
+        )
 
     def run(self, args: argparse.Namespace) -> int:
         """Write the tables."""

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from napari_ctvqa.cli import write_out
 from napari_ctvqa.commands._models import add_model_arguments, chosen_answerer, remember
-from napari_ctvqa.commands._progress import ProgressLine, count_of
+from napari_ctvqa.commands._progress import ProgressLine
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
+    add_format_argument,
     add_path_arguments,
+    add_selection_arguments,
     open_questions,
     report_problems,
     rows_of,
@@ -38,30 +40,43 @@ class ProbeCommand:
 
     name = "probe"
     help = "ask again with one thing changed; resumes, the run itself stays untouched"
+    description = """\
+Ask a model each question as it is, and once more a probe with one thing changed
+(the volume mirrored, the lesion removed, the options shuffled ...), and say what the
+answers show of it: looks at the lesion, guesses, confuses the sides.
+
+FILE is the probes' own; probes may be added to it, and the same command goes on with
+one that was stopped. probe --list says what each probe changes and needs."""
+    examples = """\
+examples:
+  napari-ctvqa probe PATH --probe mirrored,blank --model toy --limit 50 --out probes.json
+  napari-ctvqa probe --list"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_path_arguments(parser)
-        parser.add_argument(
+        which = parser.add_argument_group("which probes and questions")
+        which.add_argument(
             "--probe", default="all", metavar="NAMES",
-            help="with commas between them, or all (default); see --list",
+            help="names with commas between them, or all (default)",
         )  # fmt: skip
-        parser.add_argument(
-            "--list", action=_List, nargs=0, help="say what each probe changes and needs"
+        which.add_argument(
+            "--list", action=_List, nargs=0, help="say what each probe changes and needs, and end"
         )
-        parser.add_argument(
-            "--format", choices=[f.value for f in AnswerFormat], default="mc", dest="answer_format"
-        )
+        add_selection_arguments(which)
+        add_format_argument(which)
         add_model_arguments(parser)
-        parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
-        parser.add_argument("--where", default="", help='e.g. subtype:"lesion counting"')
-        parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
-        add_absent_argument(parser)
-        parser.add_argument(
+        add_absent_argument(parser.add_argument_group("masks that are not there"))
+        work = parser.add_argument_group("the work and its result")
+        work.add_argument(
             "--out", type=_file_path, required=True, metavar="FILE",
-            help="the probes' own file; what it holds is not asked again",
+            help="the probes' own file (JSON); what it holds already is not asked again",
         )  # fmt: skip
-        parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+        work.add_argument(
+            "--retry-errors", action="store_true",
+            help="ask again what FILE holds an [ERROR] row of",
+        )  # fmt: skip
+        work.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
         """Probe; return 0, or 1 when something failed."""

@@ -19,10 +19,12 @@ from napari_ctvqa.commands._models import (
     remember,
     wanted_of,
 )
-from napari_ctvqa.commands._progress import ProgressLine, count_of, so_far
+from napari_ctvqa.commands._progress import ProgressLine, so_far
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
+    add_format_argument,
     add_path_arguments,
+    add_selection_arguments,
     open_questions,
     report_problems,
     rows_of,
@@ -53,31 +55,49 @@ class RunCommand:
 
     name = "run"
     help = "answer questions with a model or agent; resumes, keeps every answer"
+    description = """\
+Let a model or an agent answer a benchmark's questions, into a result file.
+
+Each answer is on disk as it comes. A run that was stopped or killed goes on with
+the same command. score, audit and leaderboard read FILE; open shows it."""
+    examples = """\
+examples:
+  napari-ctvqa run PATH --out answers.json
+  napari-ctvqa run PATH --model toy --where 'subtype:"lesion counting"' --limit 20 --out toy.json
+  napari-ctvqa run PATH --model qwen3-vl --server http://gpu7:8000/v1 --confirm-host --out q.json
+  napari-ctvqa run PATH --model qwen3-vl --mode agent --kit live --server URL --out agent.json"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_path_arguments(parser)
-        parser.add_argument(
-            "--format", choices=[f.value for f in AnswerFormat], default="mc", dest="answer_format"
-        )
+        which = parser.add_argument_group("which questions")
+        add_selection_arguments(which)
+        add_format_argument(which)
         add_model_arguments(parser)
-        parser.add_argument("--limit", type=count_of, metavar="N", help="the first N questions")
-        parser.add_argument("--where", default="", help='e.g. subtype:"lesion counting"')
-        parser.add_argument("--retry-errors", action="store_true", help="ask [ERROR] rows again")
-        add_scheduler_argument(parser)
-        add_absent_argument(parser)
-        parser.add_argument(
+        masks = parser.add_argument_group("masks that are not there")
+        add_absent_argument(masks)
+        masks.add_argument(
             "--segmented", action="store_true",
-            help="kit live: where a structure has no file, the mask that `segment` made",
+            help="let the tools of the kit live use masks that `napari-ctvqa segment` made, where "
+            "a structure has no file",
         )  # fmt: skip
-        parser.add_argument(
+        work = parser.add_argument_group("the work and its result")
+        work.add_argument(
+            "--out", type=_file_path, required=True, metavar="FILE",
+            help="result file (JSON); what it has answered already is not asked again",
+        )  # fmt: skip
+        work.add_argument(
+            "--retry-errors", action="store_true",
+            help="ask again what FILE holds an [ERROR] row of",
+        )  # fmt: skip
+        work.add_argument(
             "--no-pictures", action="store_true",
-            help="keep prompts and events beside FILE, not the pixels that were sent",
+            help="of what the model was sent keep the texts beside FILE, not the pictures",
         )  # fmt: skip
-        parser.add_argument(
-            "--out", type=_file_path, required=True, metavar="FILE", help="result file"
+        add_scheduler_argument(
+            work, processes="one process a processor (one in all for a model that each would load)"
         )
-        parser.add_argument("--json", action="store_true", help="print a summary as JSON")
+        work.add_argument("--json", action="store_true", help="print the summary as JSON")
 
     def run(self, args: argparse.Namespace) -> int:
         """Answer; return 0, or 1 when a question of the selection has no answer."""

@@ -15,6 +15,7 @@ from napari_ctvqa.commands._progress import ProgressLine, count_of
 from napari_ctvqa.commands._questions import (
     add_absent_argument,
     add_path_arguments,
+    add_selection_arguments,
     open_questions,
     report_problems,
     rows_of,
@@ -40,25 +41,37 @@ class Validate:
 
     name = "validate"
     help = "recompute references from the masks; lists what agrees, differs or cannot be checked"
+    description = """\
+Recompute the references of a benchmark's questions from the masks of its cases, by
+the rule table: which agree, which differ and by how much, and which cannot be checked
+and why. No model is asked. evidence shows one question's steps.
+
+A validation that was stopped goes on with the same command."""
+    examples = """\
+examples:
+  napari-ctvqa validate PATH --out checks.csv
+  napari-ctvqa validate PATH --where stage:measurement --jobs 4 --out checks.csv"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
         add_path_arguments(parser)
-        parser.add_argument(
-            "--where", default="", metavar="FILTER", help='e.g. subtype:"lesion counting"'
-        )
-        parser.add_argument(
-            "--jobs", type=count_of, default=os.cpu_count() or 1, metavar="N",
-            help="processes, each with one case at a time (default: one a processor)",
-        )  # fmt: skip
-        add_scheduler_argument(parser)
+        add_selection_arguments(parser, limit=False)
         add_absent_argument(parser)
         parser.add_argument(
             "--out", type=Path, required=True, metavar="FILE.csv",
-            help="table of all checks; a validation that was stopped goes on from it. Texts that "
-            "a spreadsheet would take for a formula get an apostrophe in front",
+            help="table of all checks (CSV), one that validate wrote before is replaced; a text "
+            "that a spreadsheet would take for a formula gets an apostrophe in front",
         )  # fmt: skip
-        parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+        parser.add_argument(
+            "--jobs", type=count_of, default=os.cpu_count() or 1, metavar="N",
+            help="processes, each with one case at a time (default: one a processor); not with "
+            "--scheduler",
+        )  # fmt: skip
+        add_scheduler_argument(parser, processes="one process a processor")
+        parser.add_argument(
+            "--json", action="store_true",
+            help="print the checks as JSON, and the summary on stderr",
+        )  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
         """Validate; return 0, or 1 when a case or a record could not be read."""

@@ -99,7 +99,11 @@ class Tool(Protocol):
 
 @runtime_checkable
 class Command(Protocol):
-    """One command of the command line."""
+    """One command of the command line.
+
+    It may also define ``description`` and ``examples``, shown by ``--help`` before and after the
+    options, line by line as they are.
+    """
 
     name: str
     help: str

@@ -2,10 +2,13 @@
 
 import errno
 import json
+import re
+import shlex
 
 import pytest
 
 from napari_ctvqa import cli
+from napari_ctvqa.cli import build_parser
 from napari_ctvqa.extensions import commands
 
 
@@ -53,3 +56,20 @@ def test_stopped_while_commands_are_still_being_loaded_is_one_line(monkeypatch, 
     monkeypatch.setattr(cli, "build_parser", stopped)
     assert cli.main(["run"]) == 130
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_help_explains_every_option_and_its_examples_can_be_typed(name, capsys):
+    parser = build_parser()._subparsers._group_actions[0].choices[name]
+    unexplained = [action.option_strings or action.dest for action in parser._actions
+                   if not action.help]  # fmt: skip
+    assert not unexplained
+    assert parser.description[0].isupper() and parser.description.rstrip().endswith(".")
+    assert all(len(line) <= 100 for line in f"{parser.description}\n{parser.epilog}".split("\n"))
+    for line in re.findall(r"^  napari-ctvqa (.*)$", parser.epilog or "", re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        try:
+            assert build_parser().parse_args(words).command == name
+        except SystemExit as ended:
+            assert ended.code == 0 and "--list" in words
+    capsys.readouterr()
