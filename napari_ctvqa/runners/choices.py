@@ -123,6 +123,11 @@ class Wanted:
     confidence: str = ""
     """``logits`` or ``samples:N@T``: how to tell how sure the model is. Empty: not at all."""
 
+    @property
+    def shown_name(self) -> str:
+        """Return what to call it for people, until who answers has told its own name."""
+        return self.model.partition("@")[0]
+
 
 class UnconfirmedHostError(CtvqaError):
     """Pixels would leave this machine for a host that nobody has confirmed yet."""

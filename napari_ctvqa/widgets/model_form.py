@@ -149,7 +149,7 @@ class ModelForm(QWidget):
     def show_choices(self, choices: Sequence[Choice]) -> None:
         """List what can be chosen; what was chosen stays chosen."""
         before = self._model.currentData()
-        found = {choice.name: choice for choice in choices}
+        found = {_own_name(choice): choice for choice in choices}
         if list(found) == list(self._choices):
             self._choices = found
             self._show_rows()
@@ -157,10 +157,10 @@ class ModelForm(QWidget):
         self._choices = found
         blocked = self._model.blockSignals(True)
         self._model.clear()
-        for choice in found.values():
+        for name, choice in found.items():
             group = GROUPS.get(choice.kind, "")
             title = one_line(choice.title, 60)
-            self._model.addItem(f"{title}  ({group})" if group else title, choice.name)
+            self._model.addItem(f"{title}  ({group})" if group else title, name)
         self._model.setCurrentIndex(max(0, self._model.findData(before)))
         self._model.blockSignals(blocked)
         self._show_rows()
@@ -172,7 +172,8 @@ class ModelForm(QWidget):
 
     def choose(self, name: str) -> None:
         """Choose a model by its name; an unknown one changes nothing."""
-        index = self._model.findData(name)
+        named = (key for key, choice in self._choices.items() if name in (key, choice.name))
+        index = self._model.findData(next(named, ""))
         if index >= 0:
             self._model.setCurrentIndex(index)
 
@@ -190,8 +191,7 @@ class ModelForm(QWidget):
         own, fixed = bool(choice.facts.get("loader")), bool(choice.facts.get("fixed_drawing"))
         slices, idle_min = self._slices.value(), self._idle.value()
         return Wanted(
-            # The name that is this place's alone: pictures go where the host line says.
-            choice.name if choice.place is None else place_names(choice.place)[1],
+            _own_name(choice),
             mode=AGENT if agent else DIRECT,
             kit=(self._kit.currentData() or "") if agent else "",
             server=server,
@@ -333,6 +333,14 @@ class ModelForm(QWidget):
         found = QFileDialog.getExistingDirectory(self, "Model folder", self._folder.text())
         if found:
             self._folder.setText(str(Path(found)))
+
+
+def _own_name(choice: Choice) -> str:
+    """Return the name that is this choice's alone, whatever places there are besides.
+
+    What is chosen stays chosen, and pictures go where the host line says.
+    """
+    return choice.name if choice.place is None else place_names(choice.place)[1]
 
 
 def _show_items(box: QComboBox, names: Sequence[str]) -> None:

@@ -100,7 +100,7 @@ class Runs:
         again = partial(self.start, wanted, scope)
         if scope == THIS_QUESTION:
             all_masks = wanted.mode == AGENT
-            self._ask(make, _name(wanted), again, opened, all_masks=all_masks)
+            self._ask(make, wanted.shown_name, again, opened, all_masks=all_masks)
         else:
             self._ask_all(make, wanted, again, opened)
 
@@ -262,7 +262,7 @@ class Runs:
         if not self._may_use(scheduler):
             return
         rows = [int(row) for row in self.session.rows]
-        progress = RunProgress(RunState.RUNNING, _name(wanted), 0, len(rows))
+        progress = RunProgress(RunState.RUNNING, wanted.shown_name, 0, len(rows))
         self.session.update(progress=progress, unfinished=())
         self.jobs.start(
             "batch",
@@ -413,11 +413,6 @@ class Runs:
         self.session.update_unhurried(progress=progress)
         if progress.total > 1:
             self.look_for_unfinished()
-
-
-def _name(wanted: Wanted) -> str:
-    """Return what to call who answers until it has told its own name."""
-    return wanted.model.partition("@")[0]
 
 
 def _stopped(slot: str, message: str) -> str:

@@ -120,9 +120,9 @@ def test_a_run_and_probes_do_not_ask_at_once(show, session):
     session.update(progress=RunProgress(RunState.RUNNING, "toy", 0, 1))
     assert not button(panel, "Probe").isEnabled()
     session.update(progress=RunProgress(), probing=Probing(running=True, total=4))
-    assert not button(panel, "Probe").isEnabled() and button(panel, "Cancel").isEnabled()
+    assert not button(panel, "Probe").isEnabled() and button(panel, "Stop").isEnabled()
     heard = listener(session.wishes.cancel_probes)
-    button(panel, "Cancel").click()
+    button(panel, "Stop").click()
     assert heard == [()]
 
 

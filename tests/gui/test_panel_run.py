@@ -36,6 +36,7 @@ from napari_ctvqa.runners.choices import (
     Choice,
     ModelPlace,
     Wanted,
+    place_names,
 )
 from napari_ctvqa.widgets.launch import wait_until
 from napari_ctvqa.widgets.panels import run as run_panel
@@ -234,6 +235,26 @@ def test_a_place_that_was_used_before_is_listed_with_its_host(show):
     models = _combo(panel, "Model or agent")
     assert models.itemText(0) == "org/Big on localhost  (used before)"
     assert "Pictures go to localhost" in shown_texts(panel)
+
+
+def test_a_place_stays_chosen_when_another_of_its_model_becomes_the_newest(show, monkeypatch):
+    one, two = (ModelPlace("big", f"http://localhost:{n}/v1", "org/Big") for n in (1, 2))
+
+    def listed(*places):
+        names = ("Big", place_names(places[1])[1])
+        return tuple(
+            Choice(n, p.server, PLACE, place=p) for n, p in zip(names, places, strict=True)
+        )
+
+    session = opened()
+    panel = show(session, found=listed(one, two))
+    panel._model.choose("Big")
+    assert session.wanted.model == place_names(one)[1] and session.wanted.shown_name == "Big"
+    monkeypatch.setattr(run_panel, "choices", lambda: listed(two, one))
+    panel._list_models()
+    models = _combo(panel, "Model or agent")
+    assert models.currentText() == "http://localhost:1/v1  (used before)"
+    assert session.wanted.model == place_names(one)[1]
 
 
 def test_the_key_asks_what_is_chosen_about_this_question(show):

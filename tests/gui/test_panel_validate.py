@@ -79,7 +79,7 @@ def test_without_questions_it_says_what_to_do(show):
     panel = show(Session())
     assert "Open a benchmark or a question file first." in shown_texts(panel)
     assert not _button(panel, "Validate").isEnabled()
-    assert not _button(panel, "Cancel").isEnabled()
+    assert not _button(panel, "Stop").isEnabled()
 
 
 def test_it_says_what_will_be_recomputed_and_follows_the_filter(show):
@@ -102,7 +102,7 @@ def test_start_and_cancel_are_wishes(show):
     assert not _button(panel, "Validate").isEnabled()
     assert "20 of 82 · about 30 s left" in shown_texts(panel)
     assert panel.findChild(QProgressBar).value() == 20
-    _button(panel, "Cancel").click()
+    _button(panel, "Stop").click()
     assert len(stopped) == 1
 
 

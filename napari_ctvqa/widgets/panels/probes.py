@@ -67,7 +67,7 @@ class ProbesPanel(QWidget):
         self._question = QRadioButton("This question")
         self._filter = QRadioButton("All that the filter shows")
         self._start = QPushButton("Probe")
-        self._cancel = QPushButton("Cancel")
+        self._cancel = QPushButton("Stop")
         self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._message = Label(role="muted")
@@ -257,7 +257,7 @@ def _why_not(session: Session, scope: str) -> str:
 def _what_will_happen(session: Session, scope: str, probes: int) -> str:
     count = len(session.rows) if scope == THE_FILTER else 1
     asked = count * (probes + 1)
-    model = one_line(session.wanted.model, 60)
+    model = one_line(session.wanted.shown_name, 60)
     return (
         f"Asks {model} (chosen in Run) {asked:,} times: {count:,} × as it is, and once a probe. "
         "Answers are kept in a file of their own; no run is touched."

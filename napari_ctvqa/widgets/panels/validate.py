@@ -45,7 +45,7 @@ class ValidatePanel(QWidget):
         self._scope = Label(role="muted")
         self._assume = QCheckBox("Absent lesion masks mean none (assumed)")
         self._start = QPushButton("Validate")
-        self._cancel = QPushButton("Cancel")
+        self._cancel = QPushButton("Stop")
         self._bar = ProgressBar()
         self._progress = Label(role="heading")
         self._counts = Label()
