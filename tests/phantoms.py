@@ -83,6 +83,14 @@ def save_case(
     return folder
 
 
+def oblique(shown: Phantom, degrees: float) -> Phantom:
+    """Return it turned about the patient's long axis, as a header gives it: in float32."""
+    c, s = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    turn = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    affine = (turn @ shown.affine).astype(np.float32).astype(np.float64)
+    return Phantom(shown.ct, shown.masks, affine)
+
+
 def edit_header(path: Path, **fields: object) -> Path:
     """Overwrite header fields of a NIfTI-1 file in place; nothing else changes."""
     data = bytearray(gzip.decompress(path.read_bytes()))

@@ -167,6 +167,8 @@ class Volume:
     """The grid by the form of the header (qform or sform) that is not used, where it has both."""
     padding_hu: float | None = None
     """The constant around the scanned field, where the geometry check found one."""
+    file_integers: bool = True
+    """Whether the file stores HU as integers, without slope and intercept."""
 
 
 @dataclass(frozen=True)

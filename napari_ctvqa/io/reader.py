@@ -351,6 +351,7 @@ def _volume(header: NiftiHeader, values: _Values, grid: Grid, display_grid: Grid
         no_number=joined_region(values.no_number, grid) if values.no_number else None,
         other_grid=other_form(header, grid),
         padding_hu=values.low if any(w.code == "padding" for w in warnings) else None,
+        file_integers=header.dtype.kind in "iu" and not header.scaled,
     )
 
 

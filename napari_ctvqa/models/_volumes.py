@@ -32,6 +32,7 @@ from napari_ctvqa.core.resampling import (
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Preset
     from napari_ctvqa.core.cases import Case, Volume
+    from napari_ctvqa.core.geometry import Grid
 
 _DISPLAY_AXIS = {"S": 0, "I": 0, "A": 1, "P": 1, "R": 2, "L": 2}
 _BACKWARDS = "SAR"
@@ -39,6 +40,7 @@ _BACKWARDS = "SAR"
 FILL_HU = -1024.0
 """Around a CT, where a recipe's own script puts a number without a meaning (ITK's pixel type)."""
 _TINY = 1e-8
+_BEFORE_FIRST = 1e-8
 TURNED_IN_TRAINING = (
     "it was trained on volumes that were turned by quarter turns and flipped at random, with the "
     "answers as they were: what it says of left and right is not to be relied on"
@@ -148,14 +150,30 @@ def stretched_itk(count: int, wanted: int) -> Axis:
     return Axis(positions, count / wanted, 0.0, outside=outside_itk(count, positions))
 
 
-def spaced(count: int, spacing_mm: float, wanted_mm: float) -> Axis:
-    """Return an axis as MONAI's ``Spacing`` samples it: first centre kept, last one reached.
+def spaced(count: int, spacing_mm: float, wanted_mm: float, *, first_kept: bool = True) -> Axis:
+    """Return an axis as MONAI's ``Spacing`` samples it.
 
-    round((n - 1) s/t + 1) samples, halves to even; beyond the last centre its value goes on.
+    round((n - 1) s/t + 1) samples, halves to even; beyond the outer centres their values go on.
+    The first one lies on the first centre; where that is not kept, m samples begin at
+    (n - m t/s) / 2.
     """
     wanted = int(np.round((count - 1) * spacing_mm / wanted_mm + 1.0))
     step = wanted_mm / spacing_mm
-    return Axis(from_first(step, wanted), step, 0.0)
+    first = 0.0 if first_kept else (count - wanted * step) / 2
+    return Axis(first + from_first(step, wanted), step, first)
+
+
+def first_is_kept(laid: Laid, grid: Grid, wanted_mm: Sequence[float]) -> bool:
+    """Return whether MONAI's ``Spacing`` keeps the first voxel's centre, on all axes or on none.
+
+    It does where no corner of the CT lies before that one, by 1e-8 of a sample at most: an oblique
+    CT's axes are seldom at right angles to that, for the rounding of its header.
+    """
+    axes = (grid.affine_zyx_to_ras @ laid.index_from_voxel)[:3, :3]
+    samples = np.linalg.cholesky(axes.T @ axes).T / np.reshape(wanted_mm, (3, 1))
+    aside = np.minimum(samples - np.diag(np.diag(samples)), 0.0)
+    before = aside @ (np.array(laid.array.shape) - 1.0)
+    return bool((before >= -_BEFORE_FIRST).all())
 
 
 def rescaled(count: int, spacing_mm: float, wanted_mm: float) -> Axis:
@@ -194,7 +212,7 @@ class Scaling:
     low_high: tuple[float, float] = (0.0, 1.0)
     window_hu: tuple[float, float] | None = None
     whole_numbers: bool = False
-    """Whether samples lose their fractions (towards zero), as ITK does with a CT of integers."""
+    """Whether samples lose their fractions (towards zero), as ITK's do of a file of integers."""
 
 
 def unscaled(low: float, high: float) -> Scaling:
@@ -263,7 +281,7 @@ def made(
         inner = inner if scaling.before is None else scaling.before(inner)
     else:
         inner = linear(laid.array, positions, scaling.before)
-    if scaling.whole_numbers and np.issubdtype(laid.array.dtype, np.integer):
+    if scaling.whole_numbers:
         np.trunc(inner, out=inner)
     inner = inner if scaling.after is None else scaling.after(inner)
     for number, axis in enumerate(axes):
@@ -277,6 +295,7 @@ def made(
         before = [axis.pad[0] for axis in axes]
         at = tuple(slice(b, b + n) for b, n in zip(before, inner.shape, strict=True))
         values[at] = inner
+    by_itk = any(axis.outside is not None for axis in axes)
     line = np.eye(4)
     for number, axis in enumerate(axes):
         line[number, number] = axis.step
@@ -287,7 +306,7 @@ def made(
         laid.axes,
         laid.index_from_voxel @ line,
         (ranges[0], ranges[1], ranges[2]),
-        scaling.fill,
+        scaling.outside if by_itk else scaling.fill,
         scaling.said,
         scaling.window_hu,
         scaling.low_high,

@@ -15,8 +15,8 @@ Recipes (``recipe``), as the sources disagree:
 * ``m3d-seg``: the preparation of its segmentation data: clipped to the 0.05 and 99.95 percentiles
   of what is above the mean, then as ``m3d``.
 * ``ct-spatialvqa``: that benchmark's script: file order, ITK's linear resampling with the origin
-  kept, whole numbers, then min–max. Where the script fills with ITK's number of the pixel type, an
-  oversight, this fills with -1024 HU.
+  kept, whole numbers where the file holds such, then min–max. Where the script fills with ITK's
+  number of the pixel type, an oversight, this fills with -1024 HU.
 
 Prompts (``prompt``): ``readme`` (default) puts the question right after the 256 image tokens, as
 README, demo and CT-SpatialVQA do; ``trained`` puts a space between, as its training data have it.
@@ -167,8 +167,9 @@ def _seg_range(laid: Laid) -> tuple[float, float]:
 def _as_ct_spatialvqa(case: Case) -> ModelVolume:
     laid = as_filed(case.volume, "kji", TITLE)
     axes = [stretched_itk(n, wanted) for n, wanted in zip(laid.array.shape, SHAPE, strict=True)]
-    whole = replace(by_range(0.0, 1.0), after=None, outside=FILL_HU, whole_numbers=True)
-    volume = made(laid, axes, whole, recipe="ct-spatialvqa")
+    whole_numbers = case.volume.file_integers
+    raw = replace(by_range(0.0, 1.0), after=None, outside=FILL_HU, whole_numbers=whole_numbers)
+    volume = made(laid, axes, raw, recipe="ct-spatialvqa")
     assert volume.values is not None
     low, high = float(volume.values.min()), float(volume.values.max())
     scaling = by_range(low, high)
@@ -178,6 +179,7 @@ def _as_ct_spatialvqa(case: Case) -> ModelVolume:
         values=scaling.after(volume.values),
         scaling=scaling.said.replace("the CT's own range", "the range of what was resampled"),
         window_hu=(low, high),
+        fill=float(scaling.after(np.array([FILL_HU], np.float32))[0]),
     )
 
 

@@ -101,7 +101,7 @@ def _volume(case: Case, recipe: str) -> ModelVolume:
     if recipe == "ct-spatialvqa-window":
         window = by_window(*WINDOW_HU, clip_first=False, to=(-1.0, 1.0))
         filling = 2 * (FILL_HU - WINDOW_HU[0]) / (WINDOW_HU[1] - WINDOW_HU[0]) - 1
-        scaling = replace(window, outside=filling, whole_numbers=True)
+        scaling = replace(window, outside=filling, whole_numbers=case.volume.file_integers)
         return made(laid, [stretched_itk(*size) for size in sizes], scaling, recipe=recipe)
     if recipe == "app":
         return made(laid, [resized(*size) for size in sizes], unscaled(low, high), recipe=recipe)

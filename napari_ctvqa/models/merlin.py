@@ -5,9 +5,9 @@ Contract. Tensor (1, 1, 224, 224, 160), axes to Right, Anterior, Superior; -1000
 order without a word and answers nonsense to a wrong one: this file gives it no other.
 
 Recipe (``recipe``): ``merlin``, the library's own transforms (MONAI): reoriented to RAS; resampled
-linearly, the first voxel's centre kept, outer values going on; clipped and scaled; padded and cut
-about the middle. CT-SpatialVQA's script makes (slices, rows, columns) of it, which is a wrong order
-for the model: not offered.
+linearly, the first voxel's centre kept (of most oblique CTs the middle, as MONAI's rounding has
+it), outer values going on; clipped and scaled; padded and cut about the middle. CT-SpatialVQA's
+script makes (slices, rows, columns) of it, which is a wrong order for the model: not offered.
 
 It writes sections of reports and was not trained on questions. Prompts (``prompt``): ``question``
 (default) asks as CT-SpatialVQA does, in our words (assumed), ended by ``###`` as its training texts
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from napari_ctvqa.core.asking import Preset, Sampling
 from napari_ctvqa.core.errors import CtvqaError
 from napari_ctvqa.models._volume_family import VolumeFamily, Worded
-from napari_ctvqa.models._volumes import along, by_window, centred, made, spaced
+from napari_ctvqa.models._volumes import along, by_window, centred, first_is_kept, made, spaced
 
 if TYPE_CHECKING:
     from napari_ctvqa.core.cases import Case
@@ -81,8 +81,8 @@ PRESETS = MappingProxyType(
                     "loader": "merlin",
                     "needs": "the folder that holds the package merlin (merlin-vlm) with its "
                     "checkpoints downloaded, about 25 GB, and beside it the folder checkpoints "
-                    "with RadLLaMA-7b, which the library makes where it is first run; torch's cache "
-                    "holds ResNet-152 since then",
+                    "with RadLLaMA-7b, which the library makes where it is first run; torch's "
+                    "cache holds ResNet-152 since then",
                     "files": {
                         "merlin/__init__.py": "the library",
                         "merlin/models/checkpoints/*.pt": "its weights, downloaded at first use",
@@ -102,8 +102,9 @@ PRESETS = MappingProxyType(
 
 def _volume(case: Case, recipe: str) -> ModelVolume:
     laid = along(case.volume, AXES)
+    kept = first_is_kept(laid, case.volume.display_grid, SPACING_MM)
     axes = [
-        centred(spaced(count, mm, wanted_mm), wanted)
+        centred(spaced(count, mm, wanted_mm, first_kept=kept), wanted)
         for count, mm, wanted_mm, wanted in zip(
             laid.array.shape, laid.spacing_mm, SPACING_MM, SHAPE, strict=True
         )

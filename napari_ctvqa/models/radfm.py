@@ -112,7 +112,7 @@ def _volume(case: Case, recipe: str) -> ModelVolume:
         sizes = zip(laid.array.shape, (SIDE, SIDE, CT_SPATIALVQA_SLICES), strict=True)
         window = by_window(*WINDOW_HU, clip_first=False)
         filling = (FILL_HU - WINDOW_HU[0]) / (WINDOW_HU[1] - WINDOW_HU[0])
-        scaling = replace(window, outside=filling, whole_numbers=True)
+        scaling = replace(window, outside=filling, whole_numbers=case.volume.file_integers)
         axes = [stretched_itk(*size) for size in sizes]
         return made(laid, axes, scaling, recipe=recipe, lead=LEAD, slice_axis=2)
     laid = along(case.volume, AXES)

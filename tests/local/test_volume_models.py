@@ -83,12 +83,15 @@ def test_resampling_is_torch_s(shape, size):
 
 
 @pytest.mark.parametrize(
-    "source", ["PIL", "RAS", pytest.param("ts_example", marks=pytest.mark.real)]
+    "source", ["PIL", "RAS", 11, 17, pytest.param("ts_example", marks=pytest.mark.real)]
 )
 def test_merlin_s_tensor_is_what_its_library_makes(source, tmp_path, request):
     transforms = pytest.importorskip("merlin.data.monai_transforms").ImageTransforms
     if source == "ts_example":
         folder = request.getfixturevalue("real_data") / source
+    elif isinstance(source, int):  # degrees
+        turned = phantoms.oblique(phantoms.phantom(), source)
+        folder = phantoms.save_case(tmp_path / "case", turned)
     else:
         folder = phantoms.save_case(tmp_path / "case", axcodes=source)
     ours = prepared("merlin", read_case(find_case(folder))).ask.volume.values

@@ -67,7 +67,27 @@ def test_the_volume_is_that_of_the_second_computation(case, recipe):
     assert off.max() <= 1.01 / (volume.window_hu[1] - volume.window_hu[0])
     assert 0 <= volume.values.min() < 0.05 and 0.9 < volume.values.max() <= 1 + 1e-6
     assert ready.recipe["recipe"] == recipe
+    for axis, (_, last) in enumerate(volume.inner):
+        around = np.moveaxis(volume.values, axis, 0)[last:]
+        np.testing.assert_allclose(around, volume.fill, rtol=0, atol=1e-6)
     json.dumps(dict(ready.recipe))
+
+
+def test_itk_cuts_no_fractions_off_where_the_file_has_an_intercept(tmp_path):
+    """And what it puts around, -1024 HU, is not the lowest value here."""
+    shown = phantoms.phantom()
+    stored = np.where(shown.ct == -1000, -2048, shown.ct) + 1024
+    lower = phantoms.Phantom(stored.astype(np.int16), {}, shown.affine)
+    folder = phantoms.save_case(tmp_path / "c", lower)
+    phantoms.edit_header(folder / "ct.nii.gz", scl_slope=1, scl_inter=-1024)
+    case = case_at(folder)
+    volume = prepared(case, recipe="ct-spatialvqa").ask.volume
+    np.testing.assert_allclose(
+        volume.values, expected(case.volume.path, "ct-spatialvqa"), rtol=0, atol=2e-5
+    )
+    (_, last), size = volume.inner[2], volume.shape[2]
+    assert last < size and (np.abs(volume.values[..., last:] - volume.fill) < 1e-6).all()
+    assert volume.fill > 0.4
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,50 @@ def test_the_volume_is_that_of_the_second_computation(case, family, recipe):
     # ITK cuts fractions off: where ours is a whole number to the last bit, it may be one HU away.
     assert np.count_nonzero(off > 3e-5 * span) <= (5 if cut else 0)
     assert off.max() <= max(1.01 * one_hu, 3e-5 * span)
+    assert_fill_is_what_lies_around(volume)
     json.dumps(dict(ready.recipe))
+
+
+def assert_fill_is_what_lies_around(volume):
+    for axis, (first, last) in enumerate(volume.inner):
+        for part in (slice(None, first), slice(last, None)):
+            around = np.moveaxis(volume.values, axis, 0)[part]
+            np.testing.assert_allclose(around, volume.fill, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("stored", ["with an intercept", "as fractions"])
+@pytest.mark.parametrize(
+    ("family", "recipe"), [("med3dvlm", "ct-spatialvqa-window"), ("radfm", "ct-spatialvqa")]
+)
+def test_itk_cuts_no_fractions_off_where_the_file_holds_no_integers(
+    tmp_path, stored, family, recipe
+):
+    shown = phantoms.phantom()
+    shift = 1024 if stored == "with an intercept" else 0
+    ct = (shown.ct + shift).astype(np.int16 if shift else np.float32)
+    folder = phantoms.save_case(tmp_path / "c", phantoms.Phantom(ct, {}, shown.affine))
+    if shift:
+        phantoms.edit_header(folder / "ct.nii.gz", scl_slope=1, scl_inter=-shift)
+    case = read_case(find_case(folder))
+    assert case.volume.display_zyx.dtype == np.int16, "as a file of integers is kept"
+    volume = prepared(family, case, recipe=recipe).ask.volume
+    voxels = some_voxels(volume.shape)
+    values, _ = expected(case, family, recipe, voxels)
+    np.testing.assert_allclose(volume.values[tuple(voxels.T)], values, rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize(("degrees", "kept"), [(0, "first"), (11, "first"), (17, "middle")])
+def test_merlin_gets_an_oblique_ct_from_its_middle_where_monai_does(tmp_path, degrees, kept):
+    """By the rounding of the header: that of 17 degrees puts a corner before the first voxel."""
+    shown = phantoms.oblique(phantoms.phantom(), degrees)
+    case = read_case(find_case(phantoms.save_case(tmp_path / "c", shown)))
+    volume = prepared("merlin", case).ask.volume
+    first, last = np.array(volume.inner).T
+    sizes = np.array(case.volume.display_grid.shape_zyx)
+    # In (R, A, S), which run against the display's x, y and z.
+    at = (sizes - 1 - volume.index_zyx({"first": first, "middle": (first + last) / 2}[kept]))[::-1]
+    wanted = {"first": np.zeros(3), "middle": sizes[::-1] / 2}[kept]
+    np.testing.assert_allclose(at, wanted, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +299,8 @@ def test_a_mask_and_a_point_come_back_within_one_model_voxel(case, family, recip
     "axis",
     [
         resized(7, 32), resized(512, 256), stretched_itk(7, 32), stretched_itk(300, 128),
-        spaced_axis(120, 0.8, 1.5), rescaled(310, 0.9, 0.75),
+        spaced_axis(120, 0.8, 1.5), spaced_axis(119, 0.8, 1.5, first_kept=False),
+        rescaled(310, 0.9, 0.75),
         centred(spaced_axis(401, 1.2, 1.5), 224), centred(rescaled(701, 0.9, 0.75), 480),
         centred(resized(512, 256), 300),
     ],
