@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 class Unfinished:
     """A run that did not come to its end.
 
-    ``path`` is its result file, ``answered`` counts its answers, ``stopped`` says when the last one
-    came, in the time of this machine.
+    ``path`` is its result file, ``answered`` counts its answers and ``failed`` the questions that
+    failed, ``stopped`` says when the last one came, in the time of this machine.
     """
 
     path: str
     model: str
     answer_format: str
     answered: int
+    failed: int
     stopped: datetime

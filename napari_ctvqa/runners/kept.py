@@ -91,11 +91,14 @@ def _unfinished(partial: Path) -> Unfinished | None:
     except (CtvqaError, OSError):
         return None
     run = log.entries[0].get("run") if log.entries else None
-    answered = {str(entry["qid"]) for entry in log.entries if "qid" in entry}
-    if not isinstance(run, dict) or not answered:
+    texts = {str(row["qid"]): str(row.get("raw_output")) for row in log.entries if "qid" in row}
+    if not isinstance(run, dict) or not texts:
         return None
+    failed = sum(text.startswith("[ERROR]") for text in texts.values())
     model, form = (str(run.get(key, ""))[:200] for key in ("model", "answer_format"))
-    return Unfinished(str(result_file_of(partial)), model, form, len(answered), stopped)
+    return Unfinished(
+        str(result_file_of(partial)), model, form, len(texts) - failed, failed, stopped
+    )
 
 
 def _can_go_on(path: Path, config: Mapping[str, Any], until: float) -> bool:

@@ -42,7 +42,7 @@ from napari_ctvqa.widgets.server_rows import AtOnce, ServerRows
 from napari_ctvqa.widgets.text import Label, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MODE_WORDS = {DIRECT: "one look at the slices", AGENT: "agent, with tools"}
 SERVER, FOLDER = "server", "folder"
@@ -243,7 +243,7 @@ class ModelForm(QWidget):
             asked = hosts.hosts_of(server)
         except CtvqaError:
             return ""
-        return "\n".join(_host_line(host) for host in asked)
+        return "\n".join(_host_lines(asked))
 
     # ------------------------------------------------------------------- rows
 
@@ -354,11 +354,21 @@ def _show_items(box: QComboBox, names: Sequence[str]) -> None:
     box.blockSignals(blocked)
 
 
-def _host_line(host: str) -> str:
-    if hosts.is_loopback(host):
-        return f"Pictures go to {one_line(host, 120)}, on this machine."
-    known = "confirmed" if hosts.is_allowed(host) else "you are asked once before"
-    return f"Pictures go to {one_line(host, 120)}, another machine ({known})."
+def _host_lines(asked: Sequence[str]) -> Iterator[str]:
+    """Yield a line for this machine, for hosts that are confirmed, and for those that are not."""
+    here = [host for host in asked if hosts.is_loopback(host)]
+    known = [host for host in asked if host not in here and hosts.is_allowed(host)]
+    new = [host for host in asked if host not in here and host not in known]
+    if here:
+        yield f"Pictures go to {_named(here)}, on this machine."
+    for group, said in ((known, "confirmed"), (new, "you are asked once before")):
+        if group:
+            machine = "another machine" if len(group) == 1 else "other machines"
+            yield f"Pictures go to {_named(group)}, {machine} ({said})."
+
+
+def _named(group: Sequence[str]) -> str:
+    return ", ".join(one_line(host, 120) for host in group)
 
 
 def _only_unconfirmed(choice: Choice) -> bool:

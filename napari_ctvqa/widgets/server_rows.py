@@ -66,6 +66,7 @@ class ServerRows(QWidget):
             self._add("")
         for row, address in zip(self._lines, found, strict=True):
             row.line.setText(address)
+            row.line.setCursorPosition(0)  # a long one shows its host, not its end
 
     def _add(self, address: str) -> _Address:
         row = _Address(address)

@@ -450,5 +450,6 @@ def unfinished_text(run: Unfinished) -> str:
     """Return what a run that was stopped is, and how it goes on."""
     form = next((FORMAT_WORDS[one] for one in AnswerFormat if one == run.answer_format), "")
     parts = [one_line(run.model, 60), *([form] if form else []), f"{run.answered:,} answers"]
+    parts += [f"{run.failed:,} failed"] if run.failed else []
     when = f"{run.stopped:%Y-%m-%d %H:%M}"
     return f"Not finished: {', '.join(parts)}, {when}. Run it again as it was, and it goes on."

@@ -562,6 +562,8 @@ def test_several_servers_are_a_line_each_and_each_host_is_named(show, monkeypatc
     _button(panel, "Run").click()
     _at_once(panel).setValue(9)
     assert _at_once(panel).text() == "9 at each server"
+    second.setText("gpu8:8000 gpu9:8000")
+    assert "gpu8, gpu9, other machines (you are asked once before)." in panel._model.host_line()
     second.setText("ftp://gpu8")
     assert "is no server address" in panel._model.problem()
     assert not _button(panel, "Run").isEnabled()
@@ -671,9 +673,12 @@ def test_what_was_not_finished_is_told_where_many_are_asked(show):
     panel = show(session)
     _scope(panel, "All that").click()
     when = datetime(2026, 11, 30, 23, 10)
-    session.update(unfinished=(Unfinished("/x.json", f"big{HOSTILE}", "mc", 1200, when),))
+    session.update(unfinished=(Unfinished("/x.json", f"big{HOSTILE}", "mc", 1200, 3, when),))
     said = shown_texts(panel)
-    assert ", multiple choice, 1,200 answers, 2026-11-30 23:10. Run it again as it was" in said
+    assert (
+        ", multiple choice, 1,200 answers, 3 failed, 2026-11-30 23:10. Run it again as it was"
+        in said
+    )
     assert labels_are_plain(panel)
     _scope(panel, "This").click()
     assert "Not finished" not in shown_texts(panel)

@@ -92,7 +92,7 @@ def test_what_was_not_finished_is_told_the_newest_first_and_nothing_else(bench, 
     ((newest, older),) = unfinished_runs(opened)
     rows = json.loads(second.read_text())["results"]
     assert (newest.path, newest.model, newest.answer_format) == (str(second), "m", "freeform")
-    assert newest.answered == len(rows) and older.answer_format == "mc"
+    assert (newest.answered, newest.failed) == (len(rows), 0) and older.answer_format == "mc"
     assert abs(newest.stopped.timestamp() - time.time()) < 600
     with ResultJournal(second, batch_description(opened, asked("A"), AnswerFormat.FREEFORM)):
         assert list(unfinished_runs(opened)) == [(older,)], "another window is at it"
