@@ -82,6 +82,8 @@ class RunProgress:
     scored: int = 0
     servers: tuple[ServerCount, ...] = ()
     """What each of several servers has done."""
+    per_second: float = 0.0
+    """Answers a second that this run has made; what an earlier one had made does not count."""
 
 
 @dataclass(frozen=True)

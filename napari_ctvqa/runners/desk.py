@@ -355,7 +355,7 @@ def batch_answers(
     assume_none: bool,
     segmented: bool = False,
     elsewhere: Callable[[Answerer], AbstractContextManager[Elsewhere | None]] = here,
-    said: str = "",
+    cluster: str = "",
 ) -> Generator[Begun | BatchReport, None, None]:
     """Yield who answers into which file, then a batch's answers as ``scored_batch`` does.
 
@@ -363,7 +363,8 @@ def batch_answers(
     asked again.
 
     ``segmented``: see ``live_answers``. ``elsewhere`` gives what answers in the answerer's place
-    (``cluster_answers.answers_on``), and ``said`` tells of it.
+    (``cluster_answers.answers_on``); ``cluster`` is its name for people, and who answers is then
+    told once more when it is there.
 
     Raises
     ------
@@ -384,10 +385,14 @@ def batch_answers(
             f"{out.parent} cannot be made: {error.strerror or error}.",
             hint="Answers are kept there; make room or give the folder back.",
         ) from error
-    yield Begun(answerer, str(out), " ".join(part for part in (begun and GOES_ON, said) if part))
+    goes_on = "" if begun is None else GOES_ON
+    waits = f"Waiting for the cluster {cluster} …" if cluster else ""
+    yield Begun(answerer, str(out), f"{goes_on} {waits}".strip())
     if begun is not None:
         yield from _answered_before(opened, begun, answer_format)
     with elsewhere(answerer) as others, _window_first():
+        if others is not None:  # whoever has stopped it while it waited is heard here
+            yield Begun(answerer, str(out), f"{goes_on} On the cluster {cluster}.".strip())
         items = run_batch(
             opened,
             answerer,

@@ -40,7 +40,7 @@ from napari_ctvqa.runners.choices import (
 )
 from napari_ctvqa.widgets.launch import wait_until
 from napari_ctvqa.widgets.panels import run as run_panel
-from napari_ctvqa.widgets.panels.run import PANEL, Rate
+from napari_ctvqa.widgets.panels.run import PANEL
 
 HOSTILE = "<b>bold</b>\u202egnp\x00"
 CHOICES = (
@@ -447,16 +447,18 @@ def test_progress_shows_count_failures_time_left_and_the_file(show):
     assert not _button(panel, "Stop").isEnabled()
 
 
-def test_the_rate_is_told_from_what_was_seen(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(run_panel.time, "monotonic", lambda: now[0])
-    rate = Rate()
-    assert rate.of(10, running=True) is None
-    now[0] = 4.0
-    assert rate.of(18, running=True) == pytest.approx(2.0)
-    assert rate.of(18, running=False) is None
-    now[0] = 100.0
-    assert rate.of(1, running=True) is None
+def test_the_rate_is_the_run_s_own_and_told_while_it_runs(show):
+    session = opened()
+    panel = show(session)
+    resumed = RunProgress(RunState.RUNNING, "rules", 3900, 8200)
+    session.update(progress=resumed)
+    assert "rules: 3,900 of 8,200" in shown_texts(panel).split("\n"), "none was made yet"
+    session.update(progress=replace(resumed, done=3904, per_second=2.04))
+    assert "3,904 of 8,200 · 2.0/s" in shown_texts(panel)
+    session.update(progress=replace(resumed, per_second=0.25))
+    assert "· 15.0/min" in shown_texts(panel)
+    session.update(progress=replace(resumed, state=RunState.IDLE, per_second=2.04))
+    assert "/s" not in shown_texts(panel).split("rules: ")[-1].split("\n")[0]
 
 
 def test_hostile_names_stay_plain_text(show):

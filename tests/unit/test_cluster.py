@@ -290,7 +290,7 @@ def test_the_window_s_run_is_done_by_a_cluster_of_its_own(bench, tmp_path, monke
         assert none is None
     begun, *reports = batch_answers(
         lambda: MODEL, opened, AnswerFormat.MC, list(range(9)), assume_none=False,
-        elsewhere=partial(answers_on, "local:1", wanted),
+        elsewhere=partial(answers_on, "local:1", wanted), cluster="local:1",
     )  # fmt: skip
     out = tmp_path / "alone.json"
     list(batch(bench, out, rows=range(9)))

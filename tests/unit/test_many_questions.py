@@ -68,6 +68,7 @@ def test_a_stopped_run_goes_on_in_its_file_and_shows_what_it_had(bench, monkeypa
     begun, *reports = started(opened, model)
     assert (Path(begun.path), begun.message) == (out, GOES_ON)
     assert set(reports[0].predictions) == set(reports[0].scores) == set(kept)
+    assert reports[0].per_second == 0 < reports[-1].per_second, "what was there is not this run's"
     assert len(model.way.asks) == QUESTIONS - len(kept)
     rows = json.loads(out.read_text())["results"]
     assert [row["qid"] for row in rows] == [f"q{n:06d}" for n in range(QUESTIONS)]
@@ -119,11 +120,27 @@ def test_on_a_cluster_others_answer_and_what_was_not_asked_here_is_not_counted(b
 
     begun, *reports = batch_answers(
         lambda: model, opened, AnswerFormat.MC, list(range(QUESTIONS)), assume_none=False,
-        elsewhere=elsewhere, said="On the cluster x.",
+        elsewhere=elsewhere, cluster="x",
     )  # fmt: skip
-    assert entered == [model, "left"] and begun.message == "On the cluster x."
+    again = reports.pop(0)
+    assert (begun.message, again.message) == ("Waiting for the cluster x …", "On the cluster x.")
+    assert entered == [model, "left"] and begun.path == again.path
     assert reports[-1].done == QUESTIONS and reports[-1].servers == ()
     assert model.way.counts[0].answered == 0
+
+
+def test_a_run_that_is_stopped_while_it_waits_for_a_cluster_opens_no_file(bench):
+    @contextmanager
+    def elsewhere(answerer):
+        yield lambda asking, pending: pytest.fail("nobody waits any more")
+
+    running = batch_answers(
+        lambda: asked("A"), open_path(bench), AnswerFormat.MC, [0], assume_none=False,
+        elsewhere=elsewhere, cluster="x",
+    )  # fmt: skip
+    next(running), next(running)
+    running.close()
+    assert not list(results_folder(open_path(bench)).glob("*.json*"))
 
 
 @pytest.mark.parametrize("left", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -60,7 +59,6 @@ class RunPanel(QWidget):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
-        self._rate = Rate()
         self._was_running = False
         self._shown = (False, 0)
         """Whether a run was shown, and of how many servers."""
@@ -253,12 +251,11 @@ class RunPanel(QWidget):
     def _show_progress(self) -> None:
         progress = self._session.progress
         running = progress.state is not RunState.IDLE
-        per_second = self._rate.of(progress.done, running=running)
         self._bar.setVisible(running or progress.total > 0)
         self._bar.show_value(progress.done, max(progress.total, 1))
         name = one_line(progress.model, 60)
         shown = progress if running else replace(progress, seconds_left=None)
-        counts = progress_text(shown, per_second if running else None)
+        counts = progress_text(shown, progress.per_second if running else None)
         self._progress.show_text(f"{name}: {counts}" if progress.total else "")
         self._accuracy.show_text(accuracy_text(progress, hidden=self._session.hide_reference))
         self._servers.show_counts(progress.servers)
@@ -306,25 +303,6 @@ def _host_text(line: str, scheduler: str) -> str:
     if not scheduler or not line.startswith("Pictures") or scheduler.startswith("local"):
         return line
     return f"{line}\nThe cluster's workers send them: confirm each host on their machines, too."
-
-
-class Rate:
-    """Answers a second since the run was first seen; None until it can be told."""
-
-    def __init__(self) -> None:
-        self._since: tuple[float, int] | None = None
-
-    def of(self, done: int, *, running: bool) -> float | None:
-        """Return the rate now; a run that ended, or a new one, begins anew."""
-        now = time.monotonic()
-        if not running:
-            self._since = None
-            return None
-        if self._since is None or done < self._since[1]:
-            self._since = (now, done)
-        began, before = self._since
-        answered, seconds = done - before, now - began
-        return answered / seconds if answered >= 1 and seconds >= 1 else None
 
 
 def _why_not(session: Session, scope: str) -> str:
