@@ -162,19 +162,30 @@ def region_of_mask(volume: ModelVolume, mask: npt.NDArray[Any], grid: Grid) -> R
     taken: list[npt.NDArray[np.intp]] = []
     starts: list[int] = []
     for axis in range(3):
-        model_axis = volume.display_axis.index(axis)
-        line = np.zeros((grid.shape_zyx[axis], 3))
-        line[:, axis] = np.arange(grid.shape_zyx[axis])
-        at = np.floor(volume.voxel(line)[:, model_axis] + 0.5).astype(np.intp)
-        low, high = volume.inner[model_axis]
-        inside = np.flatnonzero((at >= low) & (at < high))
+        inside, at = voxels_inside(volume, grid.shape_zyx, axis)
         if not inside.size:
             return empty_region(grid)
         starts.append(int(inside[0]))
-        taken.append(at[inside])
+        taken.append(at)
     turned = np.asarray(mask != 0).transpose([volume.display_axis.index(axis) for axis in range(3)])
     region = region_of(turned[np.ix_(*taken)], grid, (starts[0], starts[1], starts[2]))
     return _holding(volume, mask, grid) if region.empty else region
+
+
+def voxels_inside(
+    volume: ModelVolume, shape_zyx: tuple[int, int, int], axis: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return which voxels of a display axis have their centre in a model voxel, and in which one.
+
+    Those of the part that comes from the CT alone.
+    """
+    model_axis = volume.display_axis.index(axis)
+    line = np.zeros((shape_zyx[axis], 3))
+    line[:, axis] = np.arange(shape_zyx[axis])
+    at = np.floor(volume.voxel(line)[:, model_axis] + 0.5).astype(np.intp)
+    low, high = volume.inner[model_axis]
+    inside = np.flatnonzero((at >= low) & (at < high))
+    return inside, at[inside]
 
 
 def _holding(volume: ModelVolume, mask: npt.NDArray[Any], grid: Grid) -> Region:

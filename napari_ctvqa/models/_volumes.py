@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_ctvqa.core.errors import GeometryError
-from napari_ctvqa.core.model_volumes import ModelVolume
+from napari_ctvqa.core.model_volumes import ModelVolume, voxels_inside
 from napari_ctvqa.core.resampling import (
     FloatArray,
     Positions,
@@ -140,8 +140,13 @@ def resized(count: int, wanted: int) -> Axis:
 
 
 def picked(count: int, wanted: int) -> Axis:
-    """Return an axis as torch's ``interpolate`` picks voxels by default (nearest)."""
-    return Axis(floored(count, wanted), count / wanted, 0.5 * count / wanted - 0.5)
+    """Return an axis as torch's ``interpolate`` picks voxels by default (nearest, downwards).
+
+    Its line runs through the middle of them: nowhere half a voxel or more from what was picked.
+    """
+    positions, step = floored(count, wanted), count / wanted
+    aside = positions - from_first(step, wanted)
+    return Axis(positions, step, float(aside.min() + aside.max()) / 2)
 
 
 def stretched_itk(count: int, wanted: int) -> Axis:
@@ -415,9 +420,6 @@ def volume_notes(case: Case, volume: ModelVolume) -> tuple[str, ...]:
 
 
 def _share_kept(volume: ModelVolume, shape_zyx: tuple[int, int, int]) -> float:
-    ends = np.array(volume.inner, np.float64).T - 0.5
-    there = volume.index_zyx(ends)
-    low = np.clip(there.min(axis=0), -0.5, np.array(shape_zyx) - 0.5)
-    high = np.clip(there.max(axis=0), -0.5, np.array(shape_zyx) - 0.5)
-    share = float(np.prod((high - low) / np.array(shape_zyx)))
-    return 1.0 if share > 1 - 1e-9 else share
+    """Return the share of the CT's voxels whose centre lies in a model's voxel."""
+    counts = [voxels_inside(volume, shape_zyx, axis)[0].size for axis in range(3)]
+    return float(np.prod(np.divide(counts, shape_zyx)))

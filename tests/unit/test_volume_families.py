@@ -312,11 +312,27 @@ def test_an_axis_leads_back_to_where_its_samples_were_taken(axis):
 
 
 @pytest.mark.parametrize(
-    "axis", [picked(7, 8), picked(63, 64), radfm_slices(30), radfm_slices(300)]
-)
-def test_a_picked_slice_lies_within_one_model_voxel(axis):
+    "axis",
+    [picked(7, 8), picked(38, 36), picked(63, 64), picked(8, 8), radfm_slices(30),
+     radfm_slices(300)],
+)  # fmt: skip
+def test_a_picked_slice_lies_where_it_was_picked(axis):
+    """Rounded to a slice of the CT, as a reader is shown it; no other slice is."""
     line = axis.first + axis.step * np.arange(len(axis.positions))
-    assert np.abs(axis.positions - line).max() <= max(axis.step, 1.0)
+    np.testing.assert_array_equal(np.floor(line + 0.5), axis.positions)
+
+
+@pytest.mark.parametrize(("slices", "outside"), [(7, 0), (8, 0), (9, 1), (10, 1)])
+def test_slices_that_were_not_picked_at_the_end_are_told(tmp_path, slices, outside):
+    """Of 7, one comes twice; of 10, the sixth and the last are left out."""
+    shown = phantoms.phantom()
+    folder = phantoms.save_case(
+        tmp_path / "c", phantoms.Phantom(shown.ct[..., :slices], {}, shown.affine)
+    )
+    notes = " ".join(prepared("radfm", read_case(find_case(folder))).notes)
+    assert (f"{100 * outside / slices:.3g} % of the CT's voxels are outside" in notes) == (
+        outside > 0
+    )
 
 
 @pytest.mark.parametrize("family", ["merlin", "ct-chat"])
