@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,10 @@ from napari_ctvqa.core.probes import CannotProbeError
 if TYPE_CHECKING:
     from napari_ctvqa.core.asking import Ask, Message, Picture, Prepared
     from napari_ctvqa.core.cases import Region
+    from napari_ctvqa.core.model_volumes import ModelVolume
 
 RED = (255, 0, 0)
+_TINY = 1e-6
 _STRENGTH = 0.4
 """How much of a mask's colour is laid over the picture."""
 _THICK, _RADIUS = 0.006, 0.012
@@ -50,25 +52,21 @@ def fingerprint(ask: Ask) -> str:
                 mark.update(b"\0text" + part.encode("utf-8", "backslashreplace"))
             else:
                 mark.update(f"\0picture {part.pixels.shape}".encode() + part.pixels.tobytes())
-    _mark_volume(mark, getattr(ask, "volume", None))
+    if ask.volume is not None and ask.volume.values is not None:
+        values = ask.volume.values  # and not their place: the model is not told of it
+        mark.update(f"\0volume {values.dtype} {values.shape}".encode())
+        mark.update(np.ascontiguousarray(values).data)
     rest = [plain(x) for x in (ask.tools, ask.template, ask.processor, dict(ask.meanings))]
     mark.update(json.dumps(rest, sort_keys=True, default=str).encode())
     return mark.hexdigest()
 
 
-def _mark_volume(mark: Any, volume: Any) -> None:
-    """Take a volume's arrays into account, whatever its fields are called."""
-    if volume is None or not is_dataclass(volume):
-        return
-    for one in fields(volume):
-        value = getattr(volume, one.name)
-        if isinstance(value, np.ndarray):
-            mark.update(f"\0{one.name} {value.dtype} {value.shape}".encode())
-            mark.update(np.ascontiguousarray(value).tobytes())
-
-
 def placed(prepared: Prepared, to_original: npt.NDArray[np.float64]) -> Prepared:
-    """Return what is sent with its pictures placed in the CT itself, not in the changed one."""
+    """Return what is sent with its pictures and its volume placed in the CT itself.
+
+    ``to_original`` is that of the ``ChangedCase`` it was made of. Pixels, numbers and the recipe
+    stay those of the changed case.
+    """
 
     def place(picture: Picture) -> Picture:
         matrix = picture.index_from_pixel
@@ -80,7 +78,34 @@ def placed(prepared: Prepared, to_original: npt.NDArray[np.float64]) -> Prepared
 
     if np.array_equal(to_original, np.eye(4)):
         return prepared
-    return replace(prepared, ask=_each(prepared.ask, place))
+    ask = _each(prepared.ask, place)
+    if ask.volume is not None:
+        ask = replace(ask, volume=placed_volume(ask.volume, to_original))
+    return replace(prepared, ask=ask)
+
+
+_OPPOSITE = {"R": "L", "L": "R", "A": "P", "P": "A", "S": "I", "I": "S"}
+
+
+def placed_volume(volume: ModelVolume, to_original: npt.NDArray[np.float64]) -> ModelVolume:
+    """Return a changed case's volume with its place in the CT itself.
+
+    An axis that the change turned is named after where it increases to in the patient.
+    """
+    backwards = np.diagonal(to_original)[:3] < 0
+    axes = "".join(
+        _OPPOSITE[letter] if backwards[axis] else letter
+        for letter, axis in zip(volume.axes, volume.display_axis, strict=False)
+    )
+    crop = volume.crop_voxels
+    if crop is not None:
+        ends = np.array(crop, np.float64).T - 0.5
+        there = np.sort(ends * np.diagonal(to_original)[:3] + to_original[:3, 3], axis=0) + 0.5
+        low, high = np.floor(there[0] + _TINY).astype(int), np.ceil(there[1] - _TINY).astype(int)
+        z, y, x = ((int(first), int(last)) for first, last in zip(low, high, strict=True))
+        crop = (z, y, x)
+    matrix = to_original @ volume.index_from_voxel
+    return replace(volume, index_from_voxel=matrix, axes=axes, crop_voxels=crop)
 
 
 def _each(ask: Ask, change: Callable[[Picture], Picture]) -> Ask:

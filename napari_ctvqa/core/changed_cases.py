@@ -137,7 +137,12 @@ def regridded(case: Case, factor: float) -> ChangedCase:
         raise CannotProbeError(f"The grid would have more than {MOST_VOXELS:,} voxels.")
     matrix = np.diag([factor, factor, factor, 1.0])
     matrix[:3, 3] = (factor - 1) / 2  # outer faces stay where they are
-    grid = Grid((shape[0], shape[1], shape[2]), old.affine_zyx_to_ras @ matrix)
+    grid = Grid(
+        (shape[0], shape[1], shape[2]),
+        old.affine_zyx_to_ras @ matrix,
+        file_axis_of=old.file_axis_of,  # no file has this grid, but recipes go by its axes
+        flipped=old.flipped,
+    )
     array = resample_linear(case.volume.array_zyx, old, grid)
     volume = replace(
         case.volume,

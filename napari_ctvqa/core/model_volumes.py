@@ -254,7 +254,8 @@ def slice_picture(volume: ModelVolume, number: int) -> Picture:
     axis = volume.slice_axis
     rows, columns = (a for a in range(3) if a != axis)
     low, high = volume.low_high
-    grey = (np.take(volume.values, number, axis) - low) * (255 / (high - low))
+    span = high - low or 1.0  # a CT of one value, unscaled
+    grey = (np.take(volume.values, number, axis) - low) * (255 / span)
     pixels = np.repeat(np.clip(np.rint(grey), 0, 255).astype(np.uint8)[..., None], 3, axis=2)
     matrix = volume.index_from_voxel[:3]
     offset = matrix[:, 3] + number * matrix[:, axis]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The question as it is: what the answers of all probes are compared with."""
-VERSION = "probes 1"
+VERSION = "probes 2"
 """To be raised with every change of what a probe does: answers of two versions are not mixed."""
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.geometry import Grid
 
 _DISPLAY_AXIS = {"S": 0, "I": 0, "A": 1, "P": 1, "R": 2, "L": 2}
-_BACKWARDS = "SAR"
-"""Letters that the display's axes, Inferior, Posterior and Left, run away from."""
+_TOWARDS, _AWAY = "IPL", "SAR"
+"""Where the display's axes z, y and x increase to, and what they run away from."""
 FILL_HU = -1024.0
 """Around a CT, where a recipe's own script puts a number without a meaning (ITK's pixel type)."""
 _TINY = 1e-8
@@ -75,7 +75,7 @@ def along(volume: Volume, axes: str) -> Laid:
     it is closest to, as nibabel's and MONAI's reorientation do.
     """
     order = [_DISPLAY_AXIS[letter] for letter in axes]
-    return _turned(volume, order, [letter in _BACKWARDS for letter in axes], axes)
+    return _turned(volume, order, [letter in _AWAY for letter in axes], axes)
 
 
 def as_filed(volume: Volume, order: str, title: str) -> Laid:
@@ -87,16 +87,19 @@ def as_filed(volume: Volume, order: str, title: str) -> Laid:
         For a sheared CT: what is drawn of it is not in its file.
     """
     grid = volume.display_grid
-    if grid.file is None:
+    if grid.file is None and grid is not volume.grid:
         raise GeometryError(
             f"{volume.path.name} is sheared and drawn resampled; this recipe of {title} takes the "
             "voxels as the file holds them.",
             hint="Take the model's other recipe.",
         )
-    file_axes = ["ijk".index(letter) for letter in order]
-    display = [grid.file_axis_of.index(axis) for axis in file_axes]
-    letters = "".join(grid.file.axcodes[axis] for axis in file_axes)
-    return _turned(volume, display, [grid.flipped[axis] for axis in display], letters)
+    display = [grid.file_axis_of.index("ijk".index(letter)) for letter in order]
+    back = [grid.flipped[axis] for axis in display]
+    letters = "".join(
+        (_AWAY if backwards else _TOWARDS)[axis]
+        for axis, backwards in zip(display, back, strict=True)
+    )
+    return _turned(volume, display, back, letters)
 
 
 def _turned(volume: Volume, order: Sequence[int], back: Sequence[bool], axes: str) -> Laid:

@@ -158,8 +158,8 @@ def _seg_range(laid: Laid) -> tuple[float, float]:
     """Return the percentiles of what lies above the mean, which its data are clipped to."""
     values = laid.array.ravel()
     above = values[values > values.mean(dtype=np.float64)]
-    if not above.size:
-        return float(values.min()), float(values.max())
+    if not above.size:  # one value everywhere: any range that holds it makes 0 of it
+        return float(values.min()), float(values.min()) + 1.0
     low, high = np.percentile(above, _SEG_PERCENTILES)
     return float(low), float(high)
 

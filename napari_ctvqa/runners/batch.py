@@ -302,14 +302,14 @@ def _answer_all(
     if width == 1 or not pending:
         yield from _kept(asking, journal, counting, _one_by_one(asking, pending))
         return
-    together = Together(width, partial(_cancel, asking.answerer))
+    together = Together(width, partial(cancel, asking.answerer))
     try:
         yield from _kept(asking, journal, counting, together.run(_works(asking, pending)))
     finally:
         for question, item in together.rest():  # what was answered while it was being stopped
             if isinstance(item, Prediction):
                 journal.add(result_row(question, item))
-        _uncancel(asking.answerer)
+        uncancel(asking.answerer)
 
 
 def _kept(
@@ -346,13 +346,14 @@ def _kept(
             _give_up_on(counting, item.prediction)
 
 
-def _cancel(answerer: Answerer) -> None:
-    cancel = getattr(answerer, "cancel", None)
-    if cancel is not None:
-        cancel()
+def cancel(answerer: Answerer) -> None:
+    """Stop an answerer that can be stopped; from any thread."""
+    stop = getattr(answerer, "cancel", None)
+    if stop is not None:
+        stop()
 
 
-def _uncancel(answerer: Answerer) -> None:
+def uncancel(answerer: Answerer) -> None:
     """Let an answerer be asked again that was stopped because nobody listened any more."""
     flag = getattr(answerer, "cancelled", None)
     if flag is not None:

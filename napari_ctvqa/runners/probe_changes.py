@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.changed_asks import fingerprint, placed, with_marks
+from napari_ctvqa.core.changed_asks import fingerprint, with_marks
 from napari_ctvqa.core.changed_cases import ChangedCase, blank, mirrored, regridded
 from napari_ctvqa.core.changed_lesions import (
     organs_asked,
@@ -49,7 +49,7 @@ class Original:
     text: str
     mark: str = ""
     sent: Mapping[str, Any] = field(default_factory=dict)
-    """Plane, slices and windows that were sent, where a model was sent pictures."""
+    """What ``_sent`` tells of it: plane, slices and windows, or how a volume was scaled."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class Change:
     to_original: npt.NDArray[np.float64] | None = None
     original_mark: str = ""
     """The mark of what was sent for the original; the same again is no probe."""
+    shown: tuple[int, ...] = ()
+    """The display slices that were sent for the original, where the case is changed: of the
+    changed one the same are to be sent."""
 
 
 @dataclass(frozen=True)
@@ -135,16 +138,37 @@ def changed_for(
         found = made.get(probe, question)
         mark = "" if agent else original.mark
         settings = _same_slices(original.sent, found.to_original)
-        change = Change(settings, to_original=found.to_original, original_mark=mark)
+        shown = tuple(original.sent.get("shown", ()))
+        change = Change(settings, to_original=found.to_original, original_mark=mark, shown=shown)
         return Changed(question, found.case, change, found.note)
     if probe == "tools_predicted":
         return Changed(
             question, case, note="predicted masks", tools=_tools(model, case), tools_named=PREDICTED
         )
-    if model is None or not original.sent.get("slices"):
-        raise CannotProbeError("No slices are sent to it for this question.")
-    change, note = _view(probe, question, original, case, toy=model.preset.toy)
+    if "volume" in original.sent:
+        raise CannotProbeError(_why_not_of_a_volume(probe, str(original.sent["volume"])))
+    if probe in MARKS and model is not None and original.sent.get("pictures"):
+        change, note = _marked(probe, question, case, toy=model.preset.toy)
+    elif model is None or not original.sent.get("slices"):
+        raise CannotProbeError(_NO_SLICES if not original.sent.get("pictures") else _ONE_PICTURE)
+    else:
+        change, note = _view(probe, original)
     return Changed(question, case, replace(change, original_mark=original.mark), note)
+
+
+_NO_SLICES = "No slices are sent to it for this question."
+_ONE_PICTURE = "Its family chooses slice and window itself, and takes no others."
+
+
+def _why_not_of_a_volume(probe: str, scaling: str) -> str:
+    """Return why a probe of pictures cannot be made of a volume."""
+    if probe == "window":
+        return f"It gets the CT as one volume ({scaling}) and takes no other window."
+    if probe == "slices":
+        return "It gets the CT as one volume: there are no other slices to send."
+    if probe in PLANES:
+        return "It gets the CT as one volume, not as slices of a plane."
+    return "It gets the CT as one volume: there is no picture to mark."
 
 
 def _same_slices(
@@ -190,9 +214,7 @@ def _tools(model: ModelAnswerer | None, case: Case) -> Any:
     return kit_of
 
 
-def _view(
-    probe: str, question: Question, original: Original, case: Case, *, toy: bool
-) -> tuple[Change, str]:
+def _view(probe: str, original: Original) -> tuple[Change, str]:
     sent = original.sent
     if probe == "window":
         windows = [_wider(low, high) for low, high in sent["windows_hu"]]
@@ -201,10 +223,12 @@ def _view(
     if probe == "slices":
         slices = other_slices(sent["slices"], int(sent["count"]))
         return Change({"slices": slices}), f"slices {', '.join(map(str, slices))} (from 0)"
-    if probe in PLANES:
-        if sent["plane"] == probe:
-            raise CannotProbeError(f"Its slices are {probe} already.")
-        return Change({"plane": probe, "slices": None}), f"{probe} slices"
+    if sent["plane"] == probe:
+        raise CannotProbeError(f"Its slices are {probe} already.")
+    return Change({"plane": probe, "slices": None}), f"{probe} slices"
+
+
+def _marked(probe: str, question: Question, case: Case, *, toy: bool) -> tuple[Change, str]:
     region = asked_region(question, case)
 
     def mark(ask: Ask) -> Ask:
@@ -245,7 +269,12 @@ def other_slices(slices: Sequence[int], count: int) -> list[int]:
 
 
 class WatchedFamily:
-    """A family whose asks are changed on their way, and looked at."""
+    """A family whose asks are changed on their way, and looked at.
+
+    What it makes lies in the case that it is given, the changed one: so do the tools' pictures,
+    masks that come back and what a family asks further. ``changed_asks.placed`` brings it to the CT
+    for whoever shows it.
+    """
 
     def __init__(self, family: Family, change: Change, *, probe: bool) -> None:
         self._family, self._change, self._probe = family, change, probe
@@ -290,9 +319,27 @@ class WatchedFamily:
             prepared = replace(prepared, ask=change.ask(prepared.ask))
         self.mark = fingerprint(prepared.ask)
         self.sent = _sent(prepared)
+        if change.to_original is not None:
+            _check_same_shown(change.shown, self.sent.get("shown", ()), change.to_original)
         if change.original_mark and self.mark == change.original_mark:
             raise CannotProbeError("What is sent stays the same: this change does not reach it.")
-        return prepared if change.to_original is None else placed(prepared, change.to_original)
+        return prepared
+
+
+def _check_same_shown(
+    before: Sequence[int], now: Sequence[int], to_original: npt.NDArray[np.float64]
+) -> None:
+    """Raise where masks chose other slices of the changed case: two things would have changed.
+
+    Both are display slices of families that send axial ones and take no choice of ours.
+    """
+    step, first = to_original[0, 0], to_original[0, 3]
+    there = sorted(step * index + first for index in now)
+    apart = zip(there, sorted(before), strict=False)
+    if len(before) != len(now) or any(abs(a - b) > max(1.0, abs(step)) for a, b in apart):
+        raise CannotProbeError(
+            "Of the changed case another slice would be sent: a mask chose it, not the model."
+        )
 
 
 def watched(answerer: Any, change: Change | None) -> tuple[Any, WatchedFamily | None]:
@@ -309,14 +356,28 @@ def watched(answerer: Any, change: Change | None) -> tuple[Any, WatchedFamily | 
 
 
 def _sent(prepared: Prepared) -> dict[str, Any]:
-    """Return which slices of which plane were sent in which windows, where a recipe says so."""
-    recipe = prepared.recipe
-    slices = recipe.get("slices")
-    if not prepared.ask.pictures or not isinstance(slices, list) or "plane" not in recipe:
+    """Return what was sent, as far as probes go by it: plain data, kept with the original.
+
+    ``pictures`` counts them; ``plane``, ``slices``, ``count`` and ``windows_hu`` tell of slices
+    whose choice a family takes as a setting, ``shown`` of those that it chooses itself; ``volume``
+    is how one was scaled, in words.
+    """
+    recipe, volume = prepared.recipe, prepared.ask.volume
+    if volume is not None:
+        return {"volume": volume.scaling}
+    if not prepared.ask.pictures:
         return {}
+    sent: dict[str, Any] = {"pictures": len(prepared.ask.pictures)}
+    slices = recipe.get("slices")
+    if not isinstance(slices, list) or not all(isinstance(one, Mapping) for one in slices):
+        return sent
+    chosen = [int(one["display_slice"]) for one in slices]
+    if "plane" not in recipe:
+        return {**sent, "shown": chosen}
     return {
+        **sent,
         "plane": recipe["plane"],
-        "slices": [int(one["display_slice"]) for one in slices],
+        "slices": chosen,
         "count": int(recipe["slices_in_plane"]),
         "windows_hu": [list(window) for window in recipe["windows_hu"]],
     }

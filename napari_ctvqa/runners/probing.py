@@ -9,55 +9,31 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Event, Lock, Semaphore
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.assumed import absent_means_none
 from napari_ctvqa.core.errors import CtvqaError, InputFileError
-from napari_ctvqa.core.probe_results import (
-    ProbeAnswer,
-    Verdict,
-    answer_of,
-    answer_row,
-    behaviour,
-    is_right,
-    letter_in,
-    options_said,
-    said_in,
-    summaries,
-    verdict_of,
-)
-from napari_ctvqa.core.probes import (
-    ORIGINAL,
-    VERSION,
-    CannotProbeError,
-    Effect,
-    chance_of,
-    effect_of,
-    kind_of,
-    swapped_sides,
-)
-from napari_ctvqa.core.records import AnswerFormat, Prediction
+from napari_ctvqa.core.probe_results import ProbeAnswer, answer_of, behaviour, summaries
+from napari_ctvqa.core.probes import ORIGINAL, VERSION, CannotProbeError, table
 from napari_ctvqa.io.json_files import parse_json, read_text
 from napari_ctvqa.io.reader import read_case
 from napari_ctvqa.io.result_journal import ResultJournal
-from napari_ctvqa.runners.answering import ModelAnswerer
-from napari_ctvqa.runners.batch import (
-    GaveUpError,
-    Stopped,
-    answering,
-    result_row,
-    run_description,
-)
+from napari_ctvqa.runners.batch import GaveUpError, Stopped, cancel, run_description, uncancel
+from napari_ctvqa.runners.probe_asking import ProbeAsking, Row, original_of, row_key
 from napari_ctvqa.runners.probe_changes import (
     BODIES,
     MARKS,
+    Changed,
     Made,
     Original,
     changed_for,
-    watched,
 )
+from napari_ctvqa.runners.together import Together
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,8 +42,9 @@ if TYPE_CHECKING:
     from napari_ctvqa.core.ports import Answerer
     from napari_ctvqa.core.probe_results import ProbeSummary
     from napari_ctvqa.core.questions import QuestionSet
-    from napari_ctvqa.core.records import Question
+    from napari_ctvqa.core.records import AnswerFormat, Prediction, Question
     from napari_ctvqa.runners.opening import Opened
+    from napari_ctvqa.runners.together import Work
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +90,9 @@ def run_probes(
 
     What ``out`` holds is not asked again; its ``[ERROR]`` rows are with ``retry_errors``. Probes
     may be added to a file of the same model and configuration. ``case`` is one that is read
-    already. Closing the generator, and an answerer that is cancelled, stop cleanly.
+    already. Closing the generator, and an answerer that is cancelled, stop cleanly. An answerer
+    with a ``width`` above 1 is asked so many questions at once; the file is the same but for the
+    times in it.
 
     Raises
     ------
@@ -145,9 +124,10 @@ def run_probes(
         except BaseException:
             work.leave()
             raise
-        found = summaries(work.answers())
+        order = work.in_order(questions)
+        found = summaries(work.answers(order))
         said = behaviour(found)
-        journal.finish({"probes": [_plain(one) for one in found], "behaviour": list(said)}, ())
+        journal.finish({"probes": [_plain(one) for one in found], "behaviour": list(said)}, order)
         yield replace(work.now(), found=found, behaviour=said)
 
 
@@ -157,11 +137,6 @@ def _rows_by_id(questions: QuestionSet, rows: Iterable[int]) -> dict[str, int]:
     for row in rows:
         wanted.setdefault(str(ids.iat[int(row)]), int(row))
     return wanted
-
-
-def row_key(question_id: str, probe: str) -> str:
-    """Return what a row of a probe's file is called."""
-    return f"{question_id}@{probe}"
 
 
 _HEAD_BYTES = 4 * 1024**2
@@ -228,6 +203,73 @@ def _plain(summary: ProbeSummary) -> dict[str, Any]:
     }
 
 
+HEAVY = frozenset({"lesion_removed", "lesion_copied", "coarser", "finer"})
+"""Probes whose changed case is a copy of the CT, not a view."""
+MOST_COPIES = 2
+"""Changed copies of a CT that are held at once, where several questions are asked at once."""
+_LOOK_S = 0.1
+_NO_MEMORY = "There is not enough memory for the changed volume."
+
+
+class _Copies:
+    """How many changed copies of CTs may be held; whoever waits is let go when all is stopped."""
+
+    def __init__(self) -> None:
+        self._free = Semaphore(MOST_COPIES)
+        self._stopped = Event()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def wait_for(self, event: Event) -> None:
+        while not event.wait(_LOOK_S) and not self.stopped:
+            pass
+
+    def take(self) -> None:
+        while not self._free.acquire(timeout=_LOOK_S) and not self.stopped:
+            pass
+
+    def give_back(self) -> None:
+        self._free.release()
+
+
+class _Shared:
+    """Something that several works use; ``freed`` is called after the last one."""
+
+    def __init__(self, freed: Callable[[], None]) -> None:
+        self._freed, self._users, self._lock = freed, 1, Lock()
+
+    def use(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def let_go(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self._freed()
+
+
+class _Asked:
+    """The questions of one case, and what is known of them as they are."""
+
+    def __init__(self, case: Case, questions: Sequence[Question]) -> None:
+        self.case, self.questions = case, questions
+        self.originals: dict[str, Original | None] = {}
+        self.known = Event()
+        """Set once every original has been answered, or has failed."""
+
+    def know(self, question_id: str, original: Original | None) -> None:
+        self.originals[question_id] = original
+        if len(self.originals) == len(self.questions):
+            self.known.set()
+
+
 class _Work:
     def __init__(
         self,
@@ -241,10 +283,13 @@ class _Work:
         case: Case | None,
     ) -> None:
         self.opened, self.answerer, self.answer_format = opened, answerer, answer_format
+        self.asking = ProbeAsking(answerer, answer_format)
         self.journal, self.probes = journal, probes
         self.assume, self.given = assume, case
         self.retried = journal.failed if retry else frozenset()
         self.total = self.done = self.failed = self.made = self.hopeless = 0
+        self.width = max(1, int(getattr(answerer, "width", 1)))
+        self.copies = _Copies()
         self.began = time.monotonic()
 
     # ------------------------------------------------------------------------------- the loop
@@ -262,34 +307,133 @@ class _Work:
             for name, row in wanted.items()
             if any(self._open(row_key(name, probe)) for probe in (ORIGINAL, *self.probes))
         ]
-        for case_id, group in questions.by_case(pending):
-            yield from self._case(case_id, [questions[row] for row in group])
+        works = self._works(questions, pending)
+        if self.width == 1 or not pending:
+            yield from self._kept(_one_by_one(works))
+            return
+        together = Together(self.width, self._stop)
+        try:
+            yield from self._kept(together.run(works))
+        finally:
+            for _, item in together.rest():  # what was answered while it was being stopped
+                if isinstance(item, Row):
+                    self.journal.add(item.row)
+            uncancel(self.answerer)
+
+    def _stop(self) -> None:
+        self.copies.stop()
+        cancel(self.answerer)
+
+    def _kept(
+        self, said: Generator[tuple[Any, object] | None, None, None]
+    ) -> Generator[ProbeProgress, None, None]:
+        """Put each answer on disk, then tell of it."""
+        with closing(said):
+            for one in said:
+                item = None if one is None else one[1]
+                if isinstance(item, _Lost):
+                    yield self._lost(item)
+                elif isinstance(item, Row):
+                    self.journal.add(item.row)
+                    self.journal.write_if_due()
+                    self._count(failed=item.failed)
+                    yield replace(self.now(), answer=item.answer)
+                    if item.answer is None and item.prediction is not None:
+                        self._give_up(item.prediction)
+                else:
+                    yield self.now()
 
     def _open(self, key: str) -> bool:
         return key not in self.journal or key in self.retried
 
-    def _case(
-        self, case_id: str, asked: Sequence[Question]
-    ) -> Generator[ProbeProgress, None, None]:
-        try:
-            case = self._read(case_id, asked)
-        except _READ_ERRORS as error:
+    # ------------------------------------------------------------------------------- what is done
+
+    def _works(self, questions: QuestionSet, pending: Sequence[int]) -> Iterator[Work]:
+        """Yield what asks each question: a case's originals, then probe by probe.
+
+        Where several are asked at once the originals of the next case go before the probes of one,
+        so that nobody waits for the last of them: two cases are held.
+        """
+        waiting: _Asked | None = None
+        for case_id, group in questions.by_case(pending):
+            asked = [questions[row] for row in group]
+            try:
+                of_case = _Asked(self._read(case_id, asked), asked)
+            except _READ_ERRORS as error:
+                problem = str(error) or type(error).__name__
+                for question in asked:
+                    yield partial(_losing, _Lost(question, problem))
+                continue
             for question in asked:
-                yield from self._lost(question, str(error) or type(error).__name__)
-            return
-        for question in asked:
-            if self._open(row_key(question.id, ORIGINAL)):
-                yield from self._ask_original(question, case)
-        made = Made(case)
+                if self._open(row_key(question.id, ORIGINAL)):
+                    yield partial(self._ask_original, question, of_case)
+                else:
+                    of_case.know(question.id, self._original(question.id))
+            if self.width == 1:
+                yield from self._probe_works(of_case)
+                continue
+            if waiting is not None:
+                yield from self._probe_works(waiting)
+            waiting = of_case
+            del of_case
+        if waiting is not None:
+            yield from self._probe_works(waiting)
+
+    def _probe_works(self, asked: _Asked) -> Iterator[Work]:
+        self.copies.wait_for(asked.known)
+        made = Made(asked.case)
         for probe in self.probes:
-            for question in asked:
-                original = self._original(question.id)
+            if self.copies.stopped:
+                return
+            copy = _Shared(self.copies.give_back if probe in HEAVY else _nothing)
+            if probe in HEAVY:
+                self.copies.take()
+            for question in asked.questions:
+                original = asked.originals.get(question.id)
                 if original is None:
-                    self._count(failed=True)
+                    yield partial(_losing, _Lost(question, "", probe))
                 elif self._open(row_key(question.id, probe)):
-                    yield from self._ask(probe, question, original, made)
+                    changed = self._changed(probe, question, original, made)
+                    copy.use()
+                    yield partial(self._ask_probe, probe, question, original, changed, copy)
+                    del changed
             made.forget()
-        del made
+            copy.let_go()
+
+    def _changed(
+        self, probe: str, question: Question, original: Original, made: Made
+    ) -> Changed | CannotProbeError:
+        try:
+            return changed_for(probe, question, original, made, self.answerer, self.answer_format)
+        except CannotProbeError as error:
+            return error
+        except MemoryError:
+            return CannotProbeError(_NO_MEMORY)
+
+    def _ask_original(
+        self, question: Question, asked: _Asked
+    ) -> Generator[tuple[Question, object], None, None]:
+        original: Original | None = None
+        try:
+            row = yield from _followed(question, self.asking.original(question, asked.case))
+            original = row.original
+            yield question, row
+        finally:
+            asked.know(question.id, original)  # after its row: that is on disk before its probes'
+
+    def _ask_probe(
+        self,
+        probe: str,
+        question: Question,
+        original: Original,
+        changed: Changed | CannotProbeError,
+        copy: _Shared,
+    ) -> Generator[tuple[Question, object], None, None]:
+        try:
+            steps = self.asking.under(probe, question, original, changed)
+            yield question, (yield from _followed(question, steps))
+        finally:
+            copy.let_go()
 
     def _read(self, case_id: str, asked: Sequence[Question]) -> Case:
         case = self.given
@@ -302,43 +446,28 @@ class _Work:
             )
         return absent_means_none(case) if self.assume else case
 
-    # ----------------------------------------------------------------------------- the original
-
-    def _ask_original(self, question: Question, case: Case) -> Generator[ProbeProgress, None, None]:
-        answerer, watch = watched(self.answerer, None)
-        prediction = yield from self._answered(answerer, question, case)
-        row = {
-            **result_row(question, prediction),
-            "qid": row_key(question.id, ORIGINAL),
-            "question_id": question.id,
-            "probe": ORIGINAL,
-            "kind": kind_of(question),
-            "said": self._said(question, prediction),
-            "right": is_right(question, prediction.raw_text, self.answer_format),
-        }
-        if watch is not None:
-            row |= {"mark": watch.mark, "sent": watch.sent}
-        self.journal.add(row)
-        self._count(failed=prediction.failed)
-        yield self.now()
-        self._give_up(prediction)
-
     def _original(self, question_id: str) -> Original | None:
-        """Return what is known of a question as it is; None where that failed."""
+        """Return what is kept of a question as it is; None where that failed."""
         row = self.journal.row(row_key(question_id, ORIGINAL))
-        if row is None or row["qid"] in self.journal.failed:
-            return None
-        return Original(str(row["raw_output"]), str(row.get("mark", "")), row.get("sent") or {})
+        return None if row is None or row["qid"] in self.journal.failed else original_of(row)
 
-    def _lost(self, question: Question, problem: str) -> Iterator[ProbeProgress]:
+    # ------------------------------------------------------------------------------ bookkeeping
+
+    def _lost(self, lost: _Lost) -> ProbeProgress:
+        """Take note of a question that cannot be asked, or of a probe of one that failed."""
+        question = lost.question
+        if lost.probe:
+            if self._open(row_key(question.id, lost.probe)):
+                self._count(failed=True)
+            return self.now()
         key = row_key(question.id, ORIGINAL)
         if self._open(key):
-            text = f"[ERROR] {problem}"
+            text = f"[ERROR] {lost.problem}"
             ids = {"qid": key, "question_id": question.id, "probe": ORIGINAL}
             self.journal.add({**ids, "raw_output": text, "pred_answer": text})
         self.done += sum(self._open(row_key(question.id, p)) for p in self.probes) + 1
         self.failed += 1
-        yield self.now(problem)
+        return self.now(lost.problem)
 
     def _give_up(self, prediction: Prediction) -> None:
         failure = prediction.record.get("failure") or {}
@@ -351,102 +480,6 @@ class _Work:
                 hint=f"{failure.get('hint', '')} What was answered until then is kept.",
             )
 
-    # ------------------------------------------------------------------------------- the probes
-
-    def _ask(
-        self, probe: str, question: Question, original: Original, made: Made
-    ) -> Generator[ProbeProgress, None, None]:
-        known = ProbeAnswer(
-            question.id,
-            probe,
-            kind_of(question),
-            effect_of(probe, question, self.answer_format),
-            Verdict.NOT_MADE,
-            original=said_in(question, original.text, self.answer_format),
-            original_right=is_right(question, original.text, self.answer_format),
-        )
-        row: dict[str, Any] = {}
-        try:
-            changed = changed_for(
-                probe, question, original, made, self.answerer, self.answer_format
-            )
-            answerer, watch = watched(self.answerer, changed.change)
-            if changed.tools is not None and isinstance(answerer, ModelAnswerer):
-                answerer.kit_of, answerer.kit = changed.tools, changed.tools_named
-            prediction = yield from self._answered(answerer, changed.question, changed.case)
-            if watch is not None and watch.cannot is not None:
-                raise watch.cannot
-        except CannotProbeError as error:
-            answer = replace(known, reason=error.message)
-            row = {"raw_output": "", "pred_answer": ""}
-        else:
-            answer = self._judged(known, question, changed.question, prediction, original)
-            row = {**result_row(changed.question, prediction), "changed": changed.note}
-        self.journal.add(
-            {
-                "image_id": question.case_id,
-                "question_subtype": question.subtype,
-                **row,
-                **answer_row(answer),
-                "qid": row_key(question.id, probe),
-            }
-        )
-        self.journal.write_if_due()
-        self._count(failed=answer.verdict is Verdict.FAILED)
-        yield replace(self.now(), answer=answer)
-
-    def _judged(
-        self,
-        known: ProbeAnswer,
-        question: Question,
-        put: Question,
-        prediction: Prediction,
-        original: Original,
-    ) -> ProbeAnswer:
-        """Return the answer with what it did; ``put`` is the question as the probe asked it."""
-        if prediction.failed:
-            reason = prediction.raw_text.removeprefix("[ERROR]").strip()
-            return replace(known, verdict=Verdict.FAILED, reason=reason[:500])
-        said = self._said(put, prediction)
-        options = options_said(question, self.answer_format)
-        verdict = verdict_of(known.effect, known.kind, known.original, said, options)
-        right, chance = None, None
-        if known.effect is Effect.SAME or known.probe == "blank":
-            right = is_right(put, prediction.raw_text, self.answer_format)
-            chance = chance_of(question)
-        elif known.effect is Effect.FLIPS:
-            reference = _reference_said(question, self.answer_format)
-            right = said == swapped_sides(reference) if reference else None
-        kept = None
-        if known.probe == "shuffled" and said and known.original:
-            kept = letter_in(put, prediction.raw_text) == letter_in(question, original.text)
-        return replace(
-            known, verdict=verdict, said=said, right=right, chance=chance, place_kept=kept
-        )
-
-    def _said(self, question: Question, prediction: Prediction) -> str:
-        if prediction.failed:
-            return ""
-        return said_in(question, prediction.raw_text, self.answer_format)
-
-    def _answered(
-        self, answerer: Answerer, question: Question, case: Case
-    ) -> Generator[ProbeProgress, None, Prediction]:
-        """Return the prediction; a step now and then lets the caller stop while a model works."""
-        steps = answering(answerer, question, case, self.answer_format)
-        try:
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as ended:
-                    prediction: Prediction = ended.value
-                    return prediction
-                yield self.now()
-        finally:
-            steps.close()
-
-    # ------------------------------------------------------------------------------ bookkeeping
-
     def _count(self, *, failed: bool) -> None:
         self.done += 1
         self.made += 1
@@ -458,9 +491,21 @@ class _Work:
         left = (self.total - self.done) / rate if rate > 0 else None
         return ProbeProgress(self.done, self.total, self.failed, None, message, left, rate)
 
-    def answers(self) -> Iterator[ProbeAnswer]:
+    def in_order(self, questions: QuestionSet) -> list[str]:
+        """Return the keys of the file by question and probe, whoever answered first."""
+        place = {str(name): number for number, name in enumerate(questions.frame["id"])}
+        probes = {name: number for number, name in enumerate((ORIGINAL, *table().probes))}
+
+        def rank(key: str) -> tuple[int, int, str]:
+            name, _, probe = key.rpartition("@")
+            return place.get(name, len(place)), probes.get(probe, len(probes)), key
+
+        return sorted(self.journal.raw_texts, key=rank)
+
+    def answers(self, order: Iterable[str]) -> Iterator[ProbeAnswer]:
         """Return every probe's answer in the file, earlier runs included."""
-        return _answers_in(self.journal.rows())
+        rows = (self.journal.row(key) for key in order)
+        return _answers_in(row for row in rows if row is not None)
 
     def leave(self) -> None:
         """Write the file on the way out; should that fail, the journal has every answer."""
@@ -470,11 +515,39 @@ class _Work:
             logger.warning("%s is not up to date; its journal has all", self.journal.path)
 
 
-def _reference_said(question: Question, answer_format: AnswerFormat) -> str:
-    if answer_format is AnswerFormat.MC and question.options:
-        letter = question.reference.letter
-        return said_in(question, letter, answer_format) if letter else ""
-    return said_in(question, question.reference.text, answer_format)
+@dataclass(frozen=True)
+class _Lost:
+    """A question whose case cannot be read, or one probe of a question that failed as it is."""
+
+    question: Question
+    problem: str
+    probe: str = ""
+
+
+def _losing(lost: _Lost) -> Generator[tuple[Question, object], None, None]:
+    yield lost.question, lost
+
+
+def _nothing() -> None:
+    """Free nothing: a view of the CT takes no memory."""
+
+
+def _one_by_one(works: Iterator[Work]) -> Generator[tuple[Any, object] | None, None, None]:
+    for work in works:
+        yield from work()
+
+
+def _followed(
+    question: Question, steps: Generator[object, None, Row]
+) -> Generator[tuple[Question, object], None, Row]:
+    with closing(steps):
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                row: Row = ended.value
+                return row
+            yield question, None
 
 
 def probe_json(found: Sequence[ProbeSummary], said: Sequence[str]) -> str:
