@@ -194,11 +194,14 @@ import torch
 from merlin.models.load import MODEL_CONFIGS
 from merlin.models.radiology_report_generation import Clip3DForTextGeneration
 
-model = Clip3DForTextGeneration()
 torch.manual_seed(3)
-for parameter in model.parameters():
-    if parameter.ndim > 1:
-        torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
+model = Clip3DForTextGeneration()
+for name, parameter in model.named_parameters():
+    if parameter.ndim > 1:  # 2: half of what a rectifier lets through is nothing
+        seen = 2 if name.startswith("encode_image") else 1
+        torch.nn.init.normal_(parameter, std=(seen / parameter[0].numel()) ** 0.5)
+    elif name.endswith("bias"):
+        torch.nn.init.zeros_(parameter)
 name = MODEL_CONFIGS["report_generation"]["checkpoint"]
 torch.save(model.state_dict(), f"merlin/models/checkpoints/{name}")
 """
