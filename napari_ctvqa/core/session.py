@@ -146,6 +146,8 @@ class Wishes:
     probe = Signal(str, object)
     """Ask again with one thing changed: ``"question"`` or ``"filter"``, and names of probes."""
     cancel_probes = Signal()
+    show_probe = Signal(str)
+    """Probe: make what it sent for the current question again; sets ``probe_sight``."""
     validate = Signal()
     """Recompute the references of all that the filter shows; sets ``validation``."""
     cancel_validate = Signal()
@@ -232,6 +234,8 @@ class Session:
     """``measurements``, ``measurement``."""
     tool_changed = Signal()
     """``tool``."""
+    probe_sight_changed = Signal()
+    """``probe_sight``."""
     probe_changed = Signal()
     """``probe_radius_mm``."""
     masks_changed = Signal()
@@ -284,6 +288,8 @@ class Session:
         self.live: LiveRun | None = None
         """The answer that is coming, or the last one that came in this window."""
         self.probing = Probing()
+        self.probe_sight: Any = None
+        """What one probe sent (``runners.probe_sight.ProbeSight``); none until it is wished for."""
         self.wanted: Any = None
         """What Run has chosen (``runners.choices.Wanted``); None where it cannot be run."""
         self.scheduler = ""
@@ -396,6 +402,7 @@ _ANNOUNCES = {
     "results_folder": "progress_changed",
     "loaded": "progress_changed",
     "probing": "probing_changed",
+    "probe_sight": "probe_sight_changed",
     "wanted": "wanted_changed",
     "scheduler": "wanted_changed",
     "unfinished": "unfinished_changed",

@@ -95,6 +95,7 @@ class Coordinator(QObject):
             (wishes.replay, self.runs.replay),
             (wishes.probe, self.prober.start),
             (wishes.cancel_probes, self.prober.cancel),
+            (wishes.show_probe, self.prober.show_sent),
             (wishes.validate, self.validator.start),
             (wishes.cancel_validate, self.validator.cancel),
             (wishes.audit, self.auditor.start),

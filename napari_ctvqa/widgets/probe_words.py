@@ -11,7 +11,23 @@ from napari_ctvqa.widgets.words import time_left
 if TYPE_CHECKING:
     from napari_ctvqa.core.probe_results import ProbeAnswer
     from napari_ctvqa.core.probing import Probing
+    from napari_ctvqa.runners.probe_sight import ProbeSight
 
+_PICTURE_SAYS = {
+    "mirrored": "left and right are swapped in these pictures.",
+    "lesion_removed": "the lesion was taken out of these pictures; the patient has it.",
+    "lesion_copied": "a lesion was copied to the other side in these pictures; the patient has "
+    "none there.",
+    "blank": "every voxel was made air in these pictures.",
+    "window": "these pictures have another window.",
+    "slices": "these are other slices.",
+    "coarser": "these pictures were made of larger voxels.",
+    "finer": "these pictures were made of smaller voxels.",
+    "axial": "these are slices of another direction.",
+    "coronal": "these are slices of another direction.",
+    "sagittal": "these are slices of another direction.",
+}
+_MARKED = ("overlay", "box", "point", "label")
 COLUMNS = ("Probe", "Answer", "So")
 NOT_MADE = "–"
 _GLYPHS = {
@@ -34,6 +50,20 @@ def cells_of(answer: ProbeAnswer) -> tuple[str, ...]:
     before, after = answer.original or "?", answer.said or "?"
     said = before if before == after else f"{before} → {after}"
     return title, said, f"{_GLYPHS[answer.verdict]} {verdict_words(answer)}"
+
+
+def sight_words(sight: ProbeSight) -> str:
+    """Return what stands above the pictures of a probe: that they are changed, and how."""
+    title = table().probes[sight.probe].title
+    says = _PICTURE_SAYS.get(sight.probe)
+    if says is None and sight.probe in _MARKED:
+        says = "what is asked about is marked in red in these pictures."
+    if says is None:
+        return f"{title}: the words were changed, these pictures are the CT's own. {sight.changed}"
+    told = sight.changed if sight.probe not in ("mirrored", "blank") else ""  # all is said
+    done = f" ({told})" if told else ""
+    later = " What its tools drew later is not shown." if sight.first_only else ""
+    return f"Changed pictures, not the patient's. {title}: {says}{done}{later}"
 
 
 def verdict_words(answer: ProbeAnswer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa.core.errors import CtvqaError
@@ -12,12 +13,12 @@ from napari_ctvqa.core.probing import Probing
 from napari_ctvqa.runners import hosts
 from napari_ctvqa.runners.choices import UnconfirmedHostError
 from napari_ctvqa.runners.probe_reports import kept_probing, probe_reports
+from napari_ctvqa.runners.probe_sight import ProbeSight, probe_sight
 from napari_ctvqa.widgets.problems import report
 from napari_ctvqa.widgets.runs import THIS_QUESTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from napari_ctvqa.core.session import Session
     from napari_ctvqa.runners.choices import Wanted
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.jobs import Jobs
     from napari_ctvqa.widgets.runs import Runs
 
-SLOT = "probes"
+SLOT, SIGHT_SLOT = "probes", "probe sight"
 
 
 class Prober:
@@ -87,6 +88,26 @@ class Prober:
         if SLOT not in self.jobs:
             self.jobs.start(SLOT, kept_probing(path), self._take)
 
+    def show_sent(self, probe: str) -> None:
+        """Make anew what a probe sent for the current question; an empty name shows nothing."""
+        session = self.session
+        question, case, path = session.question, session.case, session.probing.path
+        self.jobs.cancel(SIGHT_SLOT)
+        session.update(probe_sight=None)
+        if not probe or question is None or not path:
+            return
+        if case is None or case.case_id != question.case_id or not case.complete:
+            problem = "Choose the probe again when the case is read: it is made of it."
+            session.update(probe_sight=ProbeSight(question.id, probe, problem=problem))
+            return
+        steps = probe_sight(Path(path), question, case, probe)
+        self.jobs.start(SIGHT_SLOT, steps, self._show_sight)
+
+    def _show_sight(self, sight: ProbeSight) -> None:
+        question = self.session.question
+        if question is not None and question.id == sight.question_id:
+            self.session.update(probe_sight=sight)
+
     def cancel(self) -> None:
         """Stop at the next word; what was answered is kept."""
         if SLOT not in self.jobs:
@@ -100,7 +121,8 @@ class Prober:
     def abandon(self) -> None:
         """Let go of what runs and of what was found, because something else is opened."""
         self.cancel()
-        self.session.update(probing=Probing())
+        self.jobs.cancel(SIGHT_SLOT)
+        self.session.update(probing=Probing(), probe_sight=None)
 
     def _take(self, item: Begun | Probing) -> None:
         if isinstance(item, Probing):

@@ -7,21 +7,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from project_file import ROOT
-from qtpy.QtWidgets import QPushButton
+from qtpy.QtWidgets import QPushButton, QTableWidget
 
 from napari_ctvqa.core.probe_results import Verdict
 from napari_ctvqa.core.records import AnswerFormat
 from napari_ctvqa.core.session import RunState
+from napari_ctvqa.extensions import families
 from napari_ctvqa.models.rules import MODEL
+from napari_ctvqa.runners.answering import ModelAnswerer
 from napari_ctvqa.runners.choices import Wanted
 from napari_ctvqa.runners.probing import run_probes
 from napari_ctvqa.widgets.app import app_for
 from napari_ctvqa.widgets.docks import dock_of
 from napari_ctvqa.widgets.launch import wait_until
+from napari_ctvqa.widgets.pictures import PictureGrid
 
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
 
 import small_benchmark
+from scripted_models import ScriptedWay
 
 pytestmark = pytest.mark.slow
 
@@ -96,3 +100,33 @@ def test_a_probe_file_is_opened_where_result_files_are(app, tmp_path):
     assert ended(app)
     assert session.probing.of(session.question.id)["blank"].verdict is Verdict.UNCHANGED
     assert session.probing.found and session.problem is None and not session.runs
+
+
+def test_a_chosen_row_shows_what_was_sent_and_where_it_lies(app, tmp_path):
+    """Of a mirrored case the frame of a picture is drawn at the place in the CT itself."""
+    session, panel = app.session, app.panels["Probes"]
+    out = tmp_path / "probes.json"
+    family = families()["chat-image"]
+    preset = family.presets["qwen3-vl"]
+    answerer = ModelAnswerer(
+        "qwen", "Qwen", family, preset, ScriptedWay("A"), settings={"max_slices": 3}
+    )
+    steps = run_probes(
+        app.coordinator.opened, answerer, AnswerFormat.MC, out, rows=[0],
+        probes=("mirrored", "blank", "shuffled"),
+    )  # fmt: skip
+    assert list(steps)[-1].done == 4
+    session.wishes.open_results.emit(out)
+    assert ended(app)
+    dock_of(panel).raise_()
+    shown = panel.findChild(QTableWidget)
+    assert wait_until(shown.isVisible)
+    shown.selectRow(0)
+    assert ended(app)
+    sight = session.probe_sight
+    assert sight.probe == "mirrored" and not sight.problem and len(sight.pictures) == 3
+    grid = panel.findChild(PictureGrid)
+    assert wait_until(grid.isVisible) and grid.count() == 3
+    session.wishes.step_question.emit(1)
+    assert ended(app)
+    assert session.probe_sight is None and not grid.isVisible()

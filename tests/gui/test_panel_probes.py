@@ -2,18 +2,22 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from panel_sessions import listener, opened
 from panel_texts import labels_are_plain, shown_texts
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QListWidget, QPlainTextEdit, QPushButton, QRadioButton, QTableWidget
 
+from napari_ctvqa.core.asking import Picture
 from napari_ctvqa.core.probe_results import ProbeAnswer, Verdict, behaviour, summaries
 from napari_ctvqa.core.probes import Effect, table
 from napari_ctvqa.core.probing import Probing
 from napari_ctvqa.core.session import RunProgress, RunState, Session
 from napari_ctvqa.runners.choices import Wanted
-from napari_ctvqa.widgets.panels.probes import FIRST_CHOSEN, PANEL
+from napari_ctvqa.runners.probe_sight import ProbeSight
+from napari_ctvqa.widgets.panels.probes import CHOOSE, FIRST_CHOSEN, MAKING, PANEL
+from napari_ctvqa.widgets.pictures import PictureGrid
 
 HOSTILE = "<b>left</b>\u202e"
 
@@ -178,3 +182,90 @@ def test_foreign_text_stays_text(show, session):
     shown = panel.findChild(QTableWidget)
     assert "<b>left</b>" in cells(panel)[4][1] and "\u202e" not in cells(panel)[4][1]
     assert "&lt;b&gt;" in shown.item(4, 1).toolTip()
+
+
+# ------------------------------------------------------------------ what was sent under a probe
+
+
+def grid(panel):
+    return panel.findChild(PictureGrid)
+
+
+def sight(probe, **changes):
+    pixels = np.full((24, 30, 3), 90, np.uint8)
+    pictures = (Picture(pixels, "SLICE 1", np.eye(3)), Picture(pixels + 20, "SLICE 2", np.eye(3)))
+    return ProbeSight("bench_00000", probe, pictures, "mirrored between left and right", **changes)
+
+
+def choose(panel, row):
+    panel.findChild(QTableWidget).selectRow(row)
+
+
+def test_a_chosen_row_asks_for_its_pictures_and_shows_them_as_changed(show, session):
+    session.update(row=0, question=session.questions[0], revealed_ids={"bench_00000"})
+    session.update(probing=found())
+    panel = show(session)
+    wished = listener(session.wishes.show_probe)
+    assert CHOOSE in said(panel) and not grid(panel).isVisible()
+    choose(panel, 0)
+    assert wished == ["mirrored"] and MAKING in said(panel)
+    session.update(probe_sight=sight("mirrored"))
+    text = said(panel)
+    assert "Changed pictures, not the patient's." in text
+    assert "left and right are swapped in these pictures" in text
+    assert grid(panel).isVisible() and grid(panel).count() == 2
+    pointed = listener(session.wishes.show_picture)
+    grid(panel).setCurrentRow(1)
+    assert pointed[-1].label == "SLICE 2"
+    choose(panel, 1)
+    assert pointed[-1] is None, "the frame of another probe's picture goes"
+    labels_are_plain(panel)
+
+
+def test_pictures_of_another_probe_or_question_are_not_shown(show, session):
+    session.update(row=0, question=session.questions[0], revealed_ids={"bench_00000"})
+    session.update(probing=found())
+    panel = show(session)
+    choose(panel, 0)
+    session.update(probe_sight=sight("blank"))
+    assert not grid(panel).isVisible() and MAKING in said(panel)
+    session.update(probe_sight=sight("mirrored"))
+    assert grid(panel).isVisible()
+    wished = listener(session.wishes.show_probe)
+    session.update(row=1, question=session.questions[1])
+    assert wished == [""] and not grid(panel).isVisible()
+    assert "swapped" not in said(panel)
+
+
+def test_the_chosen_probe_stays_chosen_where_another_comes_before_it(show, session):
+    session.update(row=0, question=session.questions[0], revealed_ids={"bench_00000"})
+    session.update(probing=found(tuple(a for a in ANSWERS if a.probe != "mirrored")))
+    panel = show(session)
+    choose(panel, [row[0] for row in cells(panel)].index(table().probes["blank"].title))
+    session.update(probe_sight=sight("blank"))
+    wished = listener(session.wishes.show_probe)
+    session.update(probing=found())
+    shown = panel.findChild(QTableWidget)
+    assert shown.item(shown.currentRow(), 0).text() == table().probes["blank"].title
+    assert wished == [] and grid(panel).isVisible()
+
+
+def test_hidden_references_hide_what_was_sent(show, session):
+    session.update(row=0, question=session.questions[0], revealed_ids={"bench_00000"})
+    session.update(probing=found())
+    panel = show(session)
+    choose(panel, 1)
+    session.update(probe_sight=sight("lesion_removed"))
+    assert grid(panel).isVisible()
+    session.update(hide_reference=True, revealed_ids=frozenset())
+    assert not grid(panel).isVisible() and "the patient has it" not in said(panel)
+
+
+def test_why_there_are_no_pictures_is_said(show, session):
+    session.update(row=0, question=session.questions[0], revealed_ids={"bench_00000"})
+    session.update(probing=found())
+    panel = show(session)
+    choose(panel, 0)
+    session.update(probe_sight=ProbeSight("bench_00000", "mirrored", problem=HOSTILE))
+    assert not grid(panel).isVisible()
+    labels_are_plain(panel)

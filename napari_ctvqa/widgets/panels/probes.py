@@ -25,13 +25,16 @@ from qtpy.QtWidgets import (
 from napari_ctvqa.core.probe_results import Verdict
 from napari_ctvqa.core.probes import table
 from napari_ctvqa.core.session import CaseState, RunState
+from napari_ctvqa.widgets.banner import Banner
 from napari_ctvqa.widgets.bar import ProgressBar
 from napari_ctvqa.widgets.listening import Listening
+from napari_ctvqa.widgets.pictures import PictureGrid
 from napari_ctvqa.widgets.probe_words import (
     COLUMNS,
     cells_of,
     progress_words,
     sentences_text,
+    sight_words,
     verdict_role,
 )
 from napari_ctvqa.widgets.runs import THE_FILTER, THIS_QUESTION
@@ -48,6 +51,10 @@ FIRST_CHOSEN = ("mirrored", "lesion_removed", "blank", "shuffled")
 LIST_ROWS, TABLE_PX = 6, 170
 HIDDEN = "References are hidden. What probes show of an answer would tell them: show them first."
 NOTHING = "This question has not been probed. The answers to its probes stand here."
+
+
+CHOOSE = "Choose a row to see what was sent under that probe."
+MAKING = "What was sent is being made again …"
 
 
 class ProbesPanel(QWidget):
@@ -73,6 +80,13 @@ class ProbesPanel(QWidget):
         self._message = Label(role="muted")
         self._note = Label(role="muted")
         self._table = QTableWidget(0, len(COLUMNS))
+        self._rows: tuple[str, ...] = ()
+        """The probes of the table's rows."""
+        self._selected = ("", "")
+        """The question and the probe whose row is chosen."""
+        self._sight = Label(CHOOSE, role="muted")
+        self._changed = Banner()
+        self._pictures = PictureGrid("Pictures that were sent under the probe")
         self._sentences = TextBox("What the probes show", max_lines=18)
         self._file = Label(role="small")
         self._build()
@@ -85,6 +99,7 @@ class ProbesPanel(QWidget):
             (session.case_changed, self._show_scope),
             (session.progress_changed, self._show_scope),
             (session.reveal_changed, self._show),
+            (session.probe_sight_changed, self._show_sight),
             panel=self,
         )
         self._show()
@@ -122,7 +137,8 @@ class ProbesPanel(QWidget):
         column.addLayout(buttons)
         for widget in (
             *(self._bar, self._progress, self._message, self._note),
-            *(self._table, self._sentences, self._file),
+            *(self._table, self._sight, self._changed, self._pictures),
+            *(self._sentences, self._file),
         ):
             column.addWidget(widget)
         column.addStretch(1)
@@ -133,6 +149,7 @@ class ProbesPanel(QWidget):
         self._table.setHorizontalHeaderLabels(list(COLUMNS))
         self._table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self._table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self._table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self._table.setTabKeyNavigation(False)
         self._table.setWordWrap(True)
         self._table.setShowGrid(False)
@@ -152,6 +169,8 @@ class ProbesPanel(QWidget):
         self._all.clicked.connect(partial(self._check, True))
         self._none.clicked.connect(partial(self._check, False))
         self._start.clicked.connect(self._probe)
+        self._table.itemSelectionChanged.connect(self._choose)
+        self._pictures.pointed.connect(lambda picture: wishes.show_picture.emit(picture))
         self._cancel.clicked.connect(partial(wishes.cancel_probes.emit))
         self._styling.changed.connect(lambda: self._show())
 
@@ -207,6 +226,7 @@ class ProbesPanel(QWidget):
         answers = session.probing.of(question.id) if question is not None else {}
         hidden = not session.revealed
         shown = [] if hidden else [answers[name] for name in table().probes if name in answers]
+        blocked = self._table.blockSignals(True)
         self._table.setRowCount(len(shown))
         for row, answer in enumerate(shown):
             for column, text in enumerate(cells_of(answer)):
@@ -217,9 +237,52 @@ class ProbesPanel(QWidget):
                     colour = getattr(self._styling.theme, role or "muted")
                     item.setForeground(QBrush(QColor(colour)))
                 self._table.setItem(row, column, item)
+        self._rows = tuple(answer.probe for answer in shown)
+        self._keep_chosen("" if question is None else question.id)
+        self._table.blockSignals(blocked)
         self._table.setVisible(bool(shown))
+        self._show_sight()
         note = "" if question is None or shown else HIDDEN if hidden else NOTHING
         self._note.show_text(note)
+
+    def _keep_chosen(self, question_id: str) -> None:
+        """Keep the row of the chosen probe chosen where others come before it."""
+        question, probe = self._selected
+        if question == question_id and probe in self._rows:
+            self._table.setCurrentCell(self._rows.index(probe), 0)
+            return
+        self._table.setCurrentItem(None)
+        self._table.clearSelection()
+        if probe:
+            self._selected = ("", "")
+            self._wish("")
+
+    def _choose(self) -> None:
+        question, rows = self._session.question, self._table.selectionModel().selectedRows()
+        probe = self._rows[rows[0].row()] if rows and rows[0].row() < len(self._rows) else ""
+        chosen = ("" if question is None else question.id, probe)
+        if chosen == self._selected:
+            return
+        self._selected = chosen
+        self._wish(probe)
+        self._show_sight()
+
+    def _wish(self, probe: str) -> None:
+        """Ask for a probe's pictures; the frame of one of the former's goes from the planes."""
+        self._session.wishes.show_picture.emit(None)
+        self._session.wishes.show_probe.emit(probe)
+
+    def _show_sight(self) -> None:
+        """Show what was sent under the chosen probe; of no other, and nothing that is hidden."""
+        sight = self._session.probe_sight
+        mine = sight is not None and (sight.question_id, sight.probe) == self._selected
+        pictures = sight.pictures if mine and self._rows else ()
+        self._changed.show_message("amber", sight_words(sight) if pictures else "")
+        self._pictures.show_pictures(pictures)
+        self._pictures.setVisible(bool(pictures))
+        said = CHOOSE if not self._selected[1] else MAKING if not mine else sight.problem
+        self._sight.show_text(said if self._rows else "")
+        self._sight.setVisible(bool(self._rows and said))
 
     def _show_sentences(self) -> None:
         session = self._session
