@@ -34,8 +34,8 @@ PRESETS = {
 LARGE = pytest.param("ct-chat", "ct-chat", marks=pytest.mark.slow)  # 55 million voxels
 RECIPES = [
     ("m3d", "m3d"), ("m3d", "m3d-window"), ("m3d", "m3d-seg"), ("m3d", "ct-spatialvqa"),
-    ("med3dvlm", "app"), ("radfm", "radfm"), ("radfm", "ct-spatialvqa"), ("merlin", "merlin"),
-    LARGE,
+    ("med3dvlm", "app"), ("radfm", "radfm"), ("merlin", "merlin"),
+    pytest.param("radfm", "ct-spatialvqa", marks=pytest.mark.slow), LARGE,
 ]  # fmt: skip
 BRIGHT_HU, SEEN_HU = 800, 240
 SIDE, PRESENCE = "q000000", "q000001"

@@ -258,6 +258,25 @@ def test_servers_of_the_command_line_share_the_questions(tmp_path, capfd):
     assert told == {gone.url: (0, True), **{url: (n, False) for url, n in by_server.items()}}
 
 
+def test_servers_of_the_command_line_share_the_probes(tmp_path, capfd):
+    from napari_ctvqa.cli import main
+
+    root, out = small_benchmark.write(tmp_path / "bench", cases=1), tmp_path / "p.json"
+    with serving(chat()) as one, serving(chat()) as two:
+        code = main(
+            ["probe", str(root), "--model", "qwen3-vl", "--slices", "1", "--out", str(out)]
+            + ["--probe", "mirrored,shuffled", "--at-once", "3", "--json"]
+            + [word for url in (one.url, two.url) for word in ("--server", url)]
+        )
+        asked = [sum(r.method == "POST" for r in server.received) for server in (one, two)]
+    assert code == 0
+    summary = json.loads(capfd.readouterr().out)
+    rows = json.loads(out.read_text())["results"]
+    assert (summary["n_processed"], summary["failed"], len(rows)) == (27, 0, 27)
+    assert min(asked) > 0
+    assert [row["probe"] for row in rows[:3]] == ["original", "mirrored", "shuffled"]
+
+
 def test_each_host_of_a_pool_is_confirmed_by_itself(tmp_path):
     opened = open_path(small_benchmark.write(tmp_path / "bench", cases=1))
     both = Wanted("qwen3-vl", server="http://gpu7:8000/v1, http://gpu8:8000", server_model="x/y")
