@@ -8,6 +8,7 @@ import time
 from typing import Protocol, Self
 
 from napari_ctvqa.cli import one_line
+from napari_ctvqa.core.intervals import percent
 
 _SHOWN_EVERY_S = 0.2
 _LEAST_WORDS = 10
@@ -87,8 +88,8 @@ def progress_line(progress: Progress, *, words: bool = False) -> str:
 
 
 def so_far(accuracy: float | None, scored: int) -> str:
-    """Return ``"official accuracy so far 61.9 % of 118"``; empty where nothing is scored."""
-    return "" if accuracy is None else f"official accuracy so far {accuracy:.1%} of {scored}"
+    """Return ``"official accuracy so far 61.9% of 118"``; empty where nothing is scored."""
+    return "" if accuracy is None else f"official accuracy so far {percent(accuracy)} of {scored}"
 
 
 def duration(seconds: float) -> str:

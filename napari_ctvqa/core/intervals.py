@@ -19,6 +19,17 @@ class Interval:
     high: float
 
 
+def percent(share: float, decimals: int = 1) -> str:
+    """Return a share from 0 to 1 in percent; only all is ``100.0%``, only nothing is ``0.0%``."""
+    said = f"{share:.{decimals}%}"
+    least = 10.0**-decimals
+    if 0 < share < 1 and said == f"{1:.{decimals}%}":
+        return f">{100 - least:.{decimals}f}%"
+    if 0 < share < 1 and said == f"{0:.{decimals}%}":
+        return f"<{least:.{decimals}f}%"
+    return said
+
+
 @lru_cache(maxsize=4096)
 def wilson(credit: float, n: int) -> Interval | None:
     """Return the 95 % Wilson interval of ``credit`` out of ``n``; None for n = 0.

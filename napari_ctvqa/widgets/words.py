@@ -9,6 +9,7 @@ from napari_ctvqa.core.audit_text import FORMAT_WORDS, OUTCOME_WORDS
 from napari_ctvqa.core.cases import Level
 from napari_ctvqa.core.chains import ChainStatus, StepMatch
 from napari_ctvqa.core.confidence import confidence_line, confidence_of
+from napari_ctvqa.core.intervals import percent
 from napari_ctvqa.core.names import is_known, label
 from napari_ctvqa.core.question_checks import asked_twice, duplicate_flag
 from napari_ctvqa.core.question_checks import record_flags as record_flaws
@@ -431,7 +432,9 @@ def accuracy_text(progress: RunProgress, *, hidden: bool) -> str:
     if hidden:
         return "The accuracy is hidden while references are."
     so_far = " so far" if progress.done < progress.total else ""
-    return f"Official accuracy{so_far}: {progress.accuracy:.1%} of {progress.scored:,} answers"
+    failed = ", failed ones included" if progress.failed else ""
+    share = percent(progress.accuracy)
+    return f"Official accuracy{so_far}: {share} of {progress.scored:,} answers{failed}"
 
 
 def progress_text(progress: RunProgress, per_second: float | None) -> str:

@@ -509,7 +509,7 @@ def test_accuracy_and_servers_are_told_while_it_runs_and_the_accuracy_hides(show
     )
     session.update(progress=running)
     said = shown_texts(panel)
-    assert "Official accuracy so far: 61.9% of 118 answers" in said
+    assert "Official accuracy so far: 61.9% of 118 answers, failed ones included" in said
     lines = said.split("\n")
     assert "http://gpu7:8000/v1: 80 requests answered, 1.2 s each" in lines
     (other,) = (line for line in lines if line.startswith("⚠ http://gpu8"))

@@ -15,7 +15,7 @@ from napari_ctvqa.core.calibration import (
 )
 from napari_ctvqa.core.calibration_plot import MARK, PlotBox, PlotLine, PlotText, plotted
 from napari_ctvqa.core.confidence import Source
-from napari_ctvqa.core.intervals import wilson
+from napari_ctvqa.core.intervals import percent, wilson
 from napari_ctvqa.core.records import Outcome, Prediction, Run, Score
 from napari_ctvqa.exports.calibration import EXPORT
 
@@ -208,3 +208,16 @@ def test_a_run_without_confidences_has_no_picture(files, tmp_path, capsys):
     assert main(["audit", *map(str, files), "--calibration", str(tmp_path / "c.svg")]) == 2
     assert "holds no confidence" in capsys.readouterr().err
     assert not (tmp_path / "c.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(1, "100.0%"), (9996 / 10_000, ">99.9%"), (0.9994, "99.9%"), (0.0003, "<0.1%"), (0, "0.0%"),
+     (0.6186, "61.9%")],
+)  # fmt: skip
+def test_only_all_is_a_hundred_percent_and_only_nothing_none(share, said):
+    assert percent(share) == said
+
+
+def test_digits_of_a_percentage():
+    assert (percent(0.996, 0), percent(0.99996, 2)) == (">99%", ">99.99%")
