@@ -5,6 +5,9 @@ language part of few layers. M3D-LaMed and Med3DVLM are code that lies with thei
 is a small Phi-3 behind the blocks that M3D's vision tower is made of (MONAI). RadFM, CT-CHAT,
 LLaVA-Med and VILA-M3 are repositories that cannot be installed: small Llamas of transformers with
 the repositories' interface, and an encoder of one strided convolution.
+
+Their texts would often be the same for a volume that is turned, so all of them but the picture
+models write what they were given into a file beside their code: see ``given_to``.
 """
 
 import importlib.util
@@ -15,6 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from tiny_models import tokenizer_of
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config
@@ -38,8 +42,47 @@ TINY = {
     "max_position_embeddings": 1024,
 }
 
-M3D_CODE = '''
+GIVEN = "given.json"
+NOTING = """
+import json
+from pathlib import Path
+
+
+def note(tensor, folder):
+    array = tensor.detach().double()
+    figures = [float(array.mean())]
+    for axis in (-3, -2, -1):
+        line = torch.linspace(-1, 1, array.shape[axis], dtype=torch.float64)
+        figures.append(float((array.movedim(axis, -1) * line).mean()))
+    said = {"shape": list(array.shape), "figures": figures}
+    Path(folder, "given.json").write_text(json.dumps(said), encoding="utf-8")
+
+"""
+
+
+def figures_of(values: np.ndarray) -> list[float]:
+    """Return the mean, and how far to each of three axes' ends values lie: a turned array differs.
+
+    A second computation of what ``NOTING`` writes.
+    """
+    array = values.astype(np.float64)
+    profiles = [array.mean(axis=tuple({0, 1, 2} - {axis})) for axis in range(3)]
+    return [array.mean(), *(np.linspace(-1, 1, p.size) @ p / p.size for p in profiles)]
+
+
+def given_to(folder: Path) -> tuple[tuple[int, ...], list[float]]:
+    """Return shape and figures of the last tensor that a stand-in was given; it is forgotten."""
+    path = folder / GIVEN
+    said = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    return tuple(said["shape"]), said["figures"]
+
+
+M3D_CODE = (
+    f"""
 import torch
+{NOTING}"""
+    + '''
 from monai.networks.blocks.patchembedding import PatchEmbeddingBlock
 from monai.networks.blocks.transformerblock import TransformerBlock
 from torch import nn
@@ -84,6 +127,7 @@ class StandIn(Phi3ForCausalLM):
 
     @torch.no_grad()
     def generate(self, images=None, inputs=None, seg_enable=False, **kwargs):
+        note(images, self.config._name_or_path)
         features = self.tower(images)
         assert features.shape[1] == 256
         words = self.get_input_embeddings()(inputs)
@@ -95,6 +139,7 @@ class StandIn(Phi3ForCausalLM):
             return ids, torch.full_like(images, -torch.inf)
         return ids, images - 0.5
 '''
+)
 
 
 def _randomised(model, seed: int = 3):
@@ -157,8 +202,11 @@ def language(words):
     return model.eval()
 """
 
-RADFM_CODE = """
+RADFM_CODE = (
+    f"""
 import torch
+{NOTING}"""
+    + """
 from torch import nn
 from Model.RadFM.language import language
 
@@ -171,14 +219,20 @@ class MultiLLaMAForCausalLM(nn.Module):
 
     def generate(self, lang_x, vision_x):
         assert vision_x.shape[:5] == (1, 1, 3, 512, 512) and vision_x.shape[5] % 4 == 0
+        note(vision_x, Path(__file__).parent)
         features = self.blocks(vision_x[0]).flatten(2).mean(2)[:, None]
         words = self.lang_model.get_input_embeddings()(lang_x.clamp(max=399))
         words = torch.cat((words[:, :1], features, words[:, 2:]), 1)
         return self.lang_model.generate(inputs_embeds=words, max_new_tokens=9, top_k=50)
 """
+)
 
-MERLIN_SMALLER = """
+MERLIN_SMALLER = (
+    f"""
+import torch
 import torchvision
+{NOTING}"""
+    + """
 from torchvision.models.resnet import Bottleneck, ResNet
 
 
@@ -187,6 +241,22 @@ def smaller(pretrained=False):
 
 
 torchvision.models.resnet152 = smaller
+"""
+)
+
+MERLIN_NOTES = """
+from pathlib import Path
+from merlin.models.radiology_report_generation import Clip3DForTextGeneration
+
+generate = Clip3DForTextGeneration.generate
+
+
+def noted(self, image, *words, **more):
+    smaller.note(image, Path(__file__).parent)
+    return generate(self, image, *words, **more)
+
+
+Clip3DForTextGeneration.generate = noted
 """
 
 MERLIN_WEIGHTS = """
@@ -315,7 +385,11 @@ def load_pretrained_model(model_path, model_base, model_name, device="cuda"):
 """,
 }
 
-CTVIT = """
+CTVIT = (
+    f"""
+import torch
+{NOTING}"""
+    + """
 from torch import nn
 
 
@@ -328,8 +402,10 @@ class CTViT(nn.Module):
 
     def forward(self, volume, return_encoded_tokens=False):
         assert return_encoded_tokens and volume.shape == (1, 1, 240, 480, 480)
+        note(volume, Path(__file__).parent)
         return self.blocks(volume).permute(0, 2, 3, 4, 1)
 """
+)
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
@@ -373,7 +449,8 @@ def save_merlin(folder: Path) -> Path:
     first = folder / "merlin" / "__init__.py"
     code = first.read_text(encoding="utf-8")
     _write(folder / "merlin", {
-        "smaller.py": MERLIN_SMALLER, "__init__.py": f"from merlin import smaller\n{code}",
+        "smaller.py": MERLIN_SMALLER,
+        "__init__.py": f"from merlin import smaller\n{code}{MERLIN_NOTES}",
     })  # fmt: skip
     kept = folder / "checkpoints" / "models--StanfordAIMI--RadLLaMA-7b"
     _write(kept, {"refs/main": "first"})

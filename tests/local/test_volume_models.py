@@ -120,6 +120,18 @@ def m3d(tmp_path_factory):
     way.close()
 
 
+def assert_given(folder, ask):
+    """The tensor that came to the model's own code is the volume, nothing turned or scaled."""
+    shape, figures = volume_models.given_to(folder)
+    assert shape == ask.volume.tensor_shape
+    wanted = volume_models.figures_of(ask.volume.values)
+    np.testing.assert_allclose(figures, wanted, rtol=0, atol=1e-9)
+    aside = np.array(wanted[1:])
+    assert np.abs(aside).min() > 1e-7 and np.diff(np.sort(aside)).min() > 1e-7, (
+        "a turned one would be seen"
+    )
+
+
 def by_hand(folder, ask):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -136,6 +148,7 @@ def by_hand(folder, ask):
 def test_m3d_says_what_it_says_when_called_by_hand(m3d, case):
     ask = prepared("m3d-phi3", case).ask
     came = events(m3d, ask)
+    assert_given(m3d.settings.folder, ask)
     text, length = by_hand(m3d.settings.folder, ask)
     assert came[-1] == Done(text, reason=came[-1].reason) and text
     assert "".join(e.text for e in came if isinstance(e, Tokens)) == text
@@ -228,6 +241,7 @@ def test_med3dvlm_is_loaded_and_asked_as_m3d_is(tmp_path, case, monkeypatch):
     folder = volume_models.save_m3d(tmp_path / "med3dvlm", block=(32, 32, 32))
     ask = prepared("med3dvlm", case).ask
     (text,) = answers(way_of(tmp_path, monkeypatch, "med3dvlm", folder), ask)
+    assert_given(folder, ask)
     assert text == by_hand(folder, ask)[0] and text
 
 
@@ -237,6 +251,7 @@ def test_radfm_answers_through_its_repository(tmp_path, case, monkeypatch):
     way = way_of(tmp_path, monkeypatch, "radfm", folder, repository)
     first, again = answers(way, ask, ask)
     assert first and first == again
+    assert_given(repository / "Quick_demo" / "Model" / "RadFM", ask)
 
 
 @pytest.mark.parametrize("wish", [{"decoding": "semsam"}, {"confidence": "samples:3"}])
@@ -254,7 +269,8 @@ def test_merlin_says_what_its_library_says_when_called_by_hand(tmp_path, case, m
     turned = replace(ask, volume=replace(ask.volume, values=values))
     way = way_of(tmp_path, monkeypatch, "merlin", folder)
     alone = by_meaning(ask, "semsam:K=1,M=10,p=0.9")
-    first, again, other = answers(way, ask, alone, turned)
+    other, first, again = answers(way, turned, ask, alone)
+    assert_given(folder / "merlin", ask)
     assert first == again
     assert first != other, "the order of axes is nothing that the library checks"
     np.save(tmp_path / "volume.npy", ask.volume.values)
@@ -274,6 +290,7 @@ def test_ct_chat_encodes_once_and_answers(tmp_path, case, monkeypatch):
     way = way_of(tmp_path, monkeypatch, "ct-chat-8b", folder, repository, base)
     first, again, other = answers(way, ask, ask, turned)
     assert first and first == again and other
+    assert_given(repository / "transformer_maskgit", turned)
 
 
 @pytest.mark.parametrize(
