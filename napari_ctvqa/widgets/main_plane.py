@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from psygnal import Signal
-from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
-from qtpy.QtGui import QPainter
+from qtpy.QtCore import QEvent, QObject, QPointF, QRect, QRectF, Qt
+from qtpy.QtGui import QPainter, QRegion
 from qtpy.QtWidgets import QWidget
 
 from napari_ctvqa.core.plane_pictures import row_and_column_axis
 from napari_ctvqa.widgets.cross_hair import paint_cross
 from napari_ctvqa.widgets.directions import canvas_to_world
+from napari_ctvqa.widgets.picture_text import scaled_px
 from napari_ctvqa.widgets.plane_canvas import ZOOM_STEP
 
 if TYPE_CHECKING:
@@ -23,7 +24,25 @@ if TYPE_CHECKING:
     from napari_ctvqa.widgets.surface import Surface
 
 _NOTCH = 120
+_LETTER_PX = 64
+"""As much as a letter with its shade and its distance from the edge takes, at usual type."""
 _LEFT, _MIDDLE = Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton
+
+
+def letter_places(area: QRect) -> QRegion:
+    """Return where the letters of the sides stand: at the middle of each edge of a picture."""
+    side = round(scaled_px(_LETTER_PX))
+    middle, centre = area.center().x() - side // 2, area.center().y() - side // 2
+    corners = (
+        (area.left(), centre),
+        (area.right() + 1 - side, centre),
+        (middle, area.top()),
+        (middle, area.bottom() + 1 - side),
+    )
+    found = QRegion()
+    for left, top in corners:
+        found += QRect(left, top, side, side)
+    return found
 
 
 class CrossSheet(QWidget):
@@ -77,7 +96,10 @@ class CrossSheet(QWidget):
         """Paint the two lines."""
         if self._at is not None:
             axis, x, y = self._at
-            paint_cross(QPainter(self), QRectF(self.rect()), QPointF(x, y), axis)
+            painter = QPainter(self)
+            # napari's letters lie below this sheet, and an L whose foot is struck through is an I.
+            painter.setClipRegion(QRegion(self.rect()) - letter_places(self.rect()))
+            paint_cross(painter, QRectF(self.rect()), QPointF(x, y), axis)
 
 
 class MainPointer(QObject):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from plane_checks import lies_on, pixels, world_of
 from pointer import click, double_click, drag, press, wheel
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QLabel
+from qtpy.QtCore import QPoint, Qt
+from qtpy.QtGui import QImage, QRegion
+from qtpy.QtWidgets import QApplication, QLabel, QWidget
 from view_cases import (
     case_of,
     go_through,
@@ -182,6 +183,30 @@ def test_our_pixels_show_the_rod_right_beside_any_main_plane(session, layers, pl
         if canvas.axis != 2:
             assert lies_on(pixels(canvas), brighter_than=250) == "right"
             assert canvas.letters.right == "L"
+
+
+def painted_by(sheet):
+    """Return where a sheet paints at all, as booleans (rows, columns)."""
+    image = QImage(sheet.size(), QImage.Format.Format_ARGB32_Premultiplied)
+    image.fill(0)
+    sheet.render(image, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)
+    rows = np.frombuffer(image.constBits(), np.uint8).reshape(image.height(), -1)
+    return rows[:, : 4 * image.width()].reshape(image.height(), image.width(), 4)[..., 3] > 0
+
+
+@pytest.mark.parametrize("down", [-12, -6, 0, 6, 12])
+def test_the_cross_hair_goes_through_no_letter(session, planes, down):
+    """An L whose foot is struck through is an I."""
+    session.update(case=phantom_case())
+    settle()
+    sheet = planes.sheet
+    centre = sheet.rect().center()
+    sheet._at = (0, float(centre.x() + down), float(centre.y() + down))
+    lit = painted_by(sheet)
+    across, along = lit[centre.y() + down], lit[:, centre.x() + down]
+    for line, middle in ((across, centre.x()), (along, centre.y())):
+        assert not line[:48].any() and not line[-48:].any()
+        assert line[70 : middle - 40].all() and line[middle + 40 : -70].all()
 
 
 def test_a_click_takes_all_planes_there(viewer, session, layers, planes):
