@@ -38,6 +38,7 @@ def like_qwen(folder: Path) -> Path:
     return folder
 
 
+@torch.enable_grad()  # an engine that another test ran in this process has put them off
 def teach(folder: Path, steps: int = 400) -> Path:
     """Train the model in a folder until it says its three answers, and save it.
 

@@ -84,10 +84,11 @@ class Local:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    before = torch.get_num_threads()
+    before, grads = torch.get_num_threads(), torch.is_grad_enabled()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+    torch.set_grad_enabled(grads)  # the engine needs none and puts them off
 
 
 @pytest.fixture(scope="module")
