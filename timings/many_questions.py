@@ -127,7 +127,7 @@ def window(bench: Path, servers: list[str], log: Path) -> int:
     dock_of(panel).raise_()
     settle(app)
     panel._model.choose("qwen3-vl")
-    panel._model._server.setText(" ".join(servers))
+    panel._model._servers.show_addresses(" ".join(servers))
     panel._model._slices.setValue(2)
     panel._filter.setChecked(True)
     settle(app)
