@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from napari_ctvqa.core import intervals
 from napari_ctvqa.core.audit import ALL, NOT_STATED, OUTCOMES, SUBTYPE
 from napari_ctvqa.core.records import AnswerFormat, Outcome
 from napari_ctvqa.core.unread import UNREAD_WORDS
@@ -31,9 +32,11 @@ def flat(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def percent(share: float | None) -> str:
-    """Return a share as ``41.2 %``; a dash for none."""
-    return "–" if share is None else f"{share * 100:.1f}\N{NO-BREAK SPACE}%"
+def percent(share: float | None, decimals: int = 1) -> str:
+    """Return a share as ``41.2 %``; a dash for none. Only all is ``100.0 %``."""
+    if share is None:
+        return "–"
+    return intervals.percent(share, decimals).replace("%", "\N{NO-BREAK SPACE}%")
 
 
 def interval_text(total: Total) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from napari_ctvqa.core.audit import Total
 from napari_ctvqa.core.confidence import Source, confidence_of
+from napari_ctvqa.core.intervals import percent
 from napari_ctvqa.core.records import Outcome
 
 if TYPE_CHECKING:
@@ -150,6 +151,10 @@ def calibrations(run: Run, scores: Mapping[str, Score]) -> tuple[Calibration, ..
     )
 
 
+def _percent(share: float) -> str:
+    return percent(share).replace("%", " %")
+
+
 def calibration_words(found: Calibration) -> tuple[str, ...]:
     """Return in sentences what a calibration says."""
     if found.error is None or found.confidence is None:
@@ -164,8 +169,8 @@ def calibration_words(found: Calibration) -> tuple[str, ...]:
     what = SOURCE_WORDS[found.source] if found.source is not None else "confidence"
     answers = "1 answer" if found.total.n == 1 else f"{found.total.n:,} answers"
     sentences = [
-        f"Of {answers} the confidence ({what}) is on average {found.confidence * 100:.1f} %, "
-        f"right are {share * 100:.1f} % ({ends.low * 100:.1f}–{ends.high * 100:.1f}): "
+        f"Of {answers} the confidence ({what}) is on average {_percent(found.confidence)}, "
+        f"right are {_percent(share)} ({ends.low * 100:.1f}–{ends.high * 100:.1f}): "
         f"{sure}{', which chance may explain' if within and apart else ''}.",
         f"Expected calibration error {found.error * 100:.1f} points in {BINS} bins; "
         f"calibrated answers would show about {found.chance_error * 100:.1f} by chance.",

@@ -311,7 +311,7 @@ def confidence_of(prediction: Prediction) -> Confidence | None:
         return None
     try:
         return _read(data)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits
         return None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from napari_ctvqa._resources import resource_path
 from napari_ctvqa.core.audit import ALL, STAGE, Audit, Total
-from napari_ctvqa.core.audit_text import FORMAT_WORDS, interval_text
+from napari_ctvqa.core.audit_text import FORMAT_WORDS, interval_text, percent
 from napari_ctvqa.core.records import AnswerFormat
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def own_words(own: Beside) -> tuple[str, ...]:
         sentences.append(f"Ranks are among the {count} published rows {asked}, and this run.")
     for column, value in zip(own.board.columns, own.values, strict=True):
         if value.rank is not None:
-            shown = f"{value.percent:.{own.board.decimals}f}\N{NO-BREAK SPACE}%"
+            shown = percent(value.total.share, own.board.decimals)
             shown += f" ({interval_text(value.total)})"
             sentences.append(f"{column.title}: {shown}, {value.rank.text}.")
         else:

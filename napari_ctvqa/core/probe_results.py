@@ -6,13 +6,14 @@ table does not know what a probe must do.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from napari_ctvqa.core.intervals import wilson
+from napari_ctvqa.core.intervals import percent, wilson
 from napari_ctvqa.core.numbers import read_number
 from napari_ctvqa.core.probes import CHANGING, ORIGINAL, Effect, swapped_sides, table
 from napari_ctvqa.core.reading import normalise
@@ -109,13 +110,13 @@ def verdict_of(
     """Return what an answer did, given what it must do.
 
     ``kind`` is of the question: a count must be equal to be the same, a measure within 10 %.
-    ``options`` are what can be said, in multiple choice.
+    ``options`` are what can be said, in multiple choice: two of them are two answers, however near.
     """
     if not original:
         return Verdict.NO_BASE
     if not said:
         return Verdict.NO_ANSWER
-    kept = same(original, said, exact=kind in ("count", "part_count"))
+    kept = same(original, said, exact=bool(options) or kind in ("count", "part_count"))
     if effect is Effect.SAME:
         return Verdict.AS_MUST if kept else Verdict.OTHER
     if effect in (Effect.VOID, Effect.UNKNOWN):
@@ -153,13 +154,24 @@ def _value(said: str) -> float | None:
 
 
 def same(one: str, other: str, *, exact: bool = False) -> bool:
-    """Return whether two answers say the same: equal, or numbers within 10 % unless ``exact``."""
+    """Return whether two answers say the same: equal, or numbers within 10 % unless ``exact``.
+
+    Numbers decide only where one has no words that the other lacks: "2 left" is not "2 right".
+    """
     if one == other or (normalise(one) == normalise(other) and not _value(one)):
         return True
     a, b = _value(one), _value(other)
-    if a is None or b is None:
+    if a is None or b is None or not _nested(_words(one), _words(other)):
         return False
     return a == b if exact else abs(a - b) <= RIGHT_WITHIN * abs(a)
+
+
+def _words(said: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]+", said.casefold()))
+
+
+def _nested(some: set[str], others: set[str]) -> bool:
+    return some <= others or others <= some
 
 
 # --------------------------------------------------------------------------------------- batches
@@ -186,7 +198,7 @@ class Share:
     def __str__(self) -> str:
         low, high = self.interval
         return (
-            f"{self.count} of {self.total} ({100 * self.value:.0f} %, "
+            f"{self.count} of {self.total} ({percent(self.value, 0).replace('%', ' %')}, "
             f"95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
         )
 
@@ -404,7 +416,7 @@ def answer_of(row: Mapping[str, Any]) -> ProbeAnswer | None:
         _truth(row.get("right")),
         _truth(row.get("original_right")),
         _truth(row.get("place_kept")),
-        _number(row.get("chance")),
+        _part(row.get("chance")),
         str(row.get("reason", "")),
     )
 
@@ -413,5 +425,7 @@ def _truth(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+def _part(value: Any) -> float | None:
+    """Return a share from 0 to 1; None for anything else, numbers of any size included."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(value) if fits else None

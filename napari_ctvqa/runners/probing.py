@@ -461,12 +461,12 @@ class _Work:
                 self._count(failed=True)
             return self.now()
         key = row_key(question.id, ORIGINAL)
-        if self._open(key):
+        self.done += sum(self._open(row_key(question.id, p)) for p in self.probes)
+        if self._open(key):  # else it was counted with what the file holds
+            self._count(failed=True)
             text = f"[ERROR] {lost.problem}"
             ids = {"qid": key, "question_id": question.id, "probe": ORIGINAL}
             self.journal.add({**ids, "raw_output": text, "pred_answer": text})
-        self.done += sum(self._open(row_key(question.id, p)) for p in self.probes) + 1
-        self.failed += 1
         return self.now(lost.problem)
 
     def _give_up(self, prediction: Prediction) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from napari_ctvqa.benchmarks.deeptumorvqa import BENCHMARK
 from napari_ctvqa.core import answer_text, numbers, reading, scoring
-from napari_ctvqa.core.audit import ALL, STAGE, SUBTYPE, audit
+from napari_ctvqa.core.audit import ALL, STAGE, SUBTYPE, Total, audit
 from napari_ctvqa.core.audit_text import explained, total_text, where_text
 from napari_ctvqa.core.intervals import wilson
 from napari_ctvqa.core.questions import QuestionSet
@@ -219,6 +219,12 @@ def test_scores_of_untrusted_geometry_count_nowhere(questions):
 
 
 # -------------------------------------------------------------------------------------- intervals
+
+
+def test_one_wrong_of_ten_thousand_is_no_hundred_per_cent():
+    assert total_text(Total(10_000, 9_999, 9_999.0)).startswith(">99.9\N{NO-BREAK SPACE}% (")
+    assert total_text(Total(10_000, 1, 1.0)).startswith("<0.1\N{NO-BREAK SPACE}% (")
+    assert total_text(Total(4, 4, 4.0)).startswith("100.0\N{NO-BREAK SPACE}% (")
 
 
 def test_wilson_is_the_textbooks():

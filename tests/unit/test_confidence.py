@@ -196,6 +196,7 @@ GOOD = as_record(logits(unfollowed=0.02))
         {"value": "0.9"},
         {"value": True},
         {"value": float("nan")},
+        {"value": 10**400},
         {"answer": 3},
         {"options": [{"letter": "A"}]},
         {"options": [{**GOOD["options"][0], "share": -0.1}]},

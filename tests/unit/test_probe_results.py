@@ -173,6 +173,39 @@ def test_a_side_that_is_no_option_cannot_be_asked_for():
     assert said is Verdict.NO_BASE
 
 
+@pytest.mark.parametrize(
+    ("original", "said"),
+    [("100 voxels", "101 voxels"), ("12.3", "12.31"), ("2 cm, left kidney", "2 cm, right kidney")],
+)
+def test_two_options_are_two_answers_however_near(original, said):
+    options = (original, said)
+    for effect, verdict in ((Effect.SAME, Verdict.OTHER), (Effect.UNKNOWN, Verdict.CHANGED)):
+        assert verdict_of(effect, "organ_volume", original, said, options) is verdict
+        assert verdict_of(effect, "organ_volume", said, said, options) is not verdict
+
+
+def test_a_number_beside_a_side_does_not_stand_for_the_side():
+    left, right = "2 lesions in the left lung", "2 lesions in the right lung"
+    assert verdict_of(Effect.FLIPS, "side", left, left) is Verdict.UNCHANGED
+    assert verdict_of(Effect.FLIPS, "side", left, right) is Verdict.AS_MUST
+    assert verdict_of(Effect.SAME, "side", left, right) is Verdict.OTHER
+    assert verdict_of(Effect.SAME, "volume", "about 100 ml", "105 ml") is Verdict.AS_MUST
+
+
+def test_only_all_is_a_hundred_per_cent():
+    assert str(Share(999, 1000)).startswith("999 of 1000 (>99 %,")
+    assert str(Share(1, 1000)).startswith("1 of 1000 (<1 %,")
+    assert str(Share(1000, 1000)).startswith("1000 of 1000 (100 %,")
+
+
+@pytest.mark.parametrize("chance", [float("nan"), 10**400, float("inf"), 7, -1, True, "0.5"])
+def test_a_chance_that_is_none_is_not_believed(chance):
+    good = ProbeAnswer("q", "blank", "side", Effect.VOID, Verdict.CHANGED, chance=0.5)
+    read = answer_of({**answer_row(good), "chance": chance})
+    assert read is not None and read.chance is None
+    assert answer_of(answer_row(good)) == good
+
+
 def test_a_number_keeps_its_dot_and_sign_when_it_is_read():
     numeric = plain("What is the mean HU?", "-29.2", kind=AnswerType.NUMERIC)
     assert said_in(numeric, "The value is -29.2 HU.", FREE) == "-29.2"

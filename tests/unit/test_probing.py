@@ -337,6 +337,17 @@ def test_one_bad_case_does_not_stop_the_rest(opened, tmp_path):
     assert by_probe(tmp_path / "p.json", "q000009")["blank"].verdict.value != "failed"
 
 
+def test_a_case_that_stays_bad_is_counted_once_when_the_file_is_gone_on_with(opened, tmp_path):
+    bad = opened.path / "benchmark" / "ct" / "BDMAP_00000001" / "ct.nii.gz"
+    bad.write_bytes(b"no volume")
+    for retry in (False, False, True):
+        answerer, _ = model()
+        last = probed(
+            opened, answerer, tmp_path / "p.json", ["blank"], rows=range(3), retry_errors=retry
+        )[-1]
+        assert (last.done, last.total, last.failed) == (6, 6, 3)
+
+
 def test_a_stopped_model_leaves_no_half_answer(opened, tmp_path):
     out = tmp_path / "p.json"
     answerer, way = model("A long answer")
