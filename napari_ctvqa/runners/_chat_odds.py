@@ -21,8 +21,13 @@ FIELDS: Mapping[str, Any] = {"logprobs": True, "top_logprobs": 20}
 """What is sent to be told; 20 is the most that any server promises."""
 SOURCE = "logprobs"
 NONE_TOLD = "the server told no probabilities of tokens; samples (samples:N) can tell"
+TOO_MUCH_TOLD = "the probabilities that the server told of one token add up to more than 1"
 MOST_TOKENS = 20_000
+_MOST_OF_ONE = 1.05
+"""What rounded probabilities of all tokens at one place may add up to."""
 _MOST_LIKELY = 100
+_NOTHING = -1000.0
+"""Its exponential is 0; JSON has integers that no float holds."""
 _WRITTEN = -1
 """The child that was written; others have their rank."""
 _END = re.compile(r"<\|[^|>]{1,40}\|>|</?s>|<eos>|<end_of_turn>|<\|?end\w*\|?>")
@@ -67,13 +72,13 @@ def _token(entry: object) -> TokenTold | None:
     text, told, share = entry.get("token"), entry.get("bytes"), entry.get("logprob")
     if not isinstance(text, str) or isinstance(share, bool) or not isinstance(share, int | float):
         return None
-    if math.isnan(share) or share > 1e-3:
+    if not share <= 1e-3:  # NaN, too
         return None
     ends = _END.fullmatch(text) is not None or not (text or told)
     data = text.encode("utf-8", "replace")
     if isinstance(told, list) and told and all(type(b) is int and 0 <= b < 256 for b in told):
         data = bytes(told)
-    return TokenTold(data, min(1.0, math.exp(share)), ends)
+    return TokenTold(data, min(1.0, math.exp(max(share, _NOTHING))), ends)
 
 
 def odds(steps: Sequence[StepTold], text: str, written: Mapping[str, Sequence[str]]) -> Odds:
@@ -98,6 +103,9 @@ def odds(steps: Sequence[StepTold], text: str, written: Mapping[str, Sequence[st
     first = _first_step(steps, text, where)
     if first is None:
         return Odds(SOURCE, problem="the tokens that the server told are not those of its answer")
+
+    if any(_told_of(step) > _MOST_OF_ONE for step in steps[first:]):
+        return Odds(SOURCE, problem=TOO_MUCH_TOLD)
 
     def expand(path: tuple[int, ...]) -> list[Child] | None:
         at = first + len(path)
@@ -125,6 +133,10 @@ def _first_step(steps: Sequence[StepTold], text: str, where: Place) -> int | Non
             return number
         at += 0 if step.written.ends else len(step.written.data)
     return None
+
+
+def _told_of(step: StepTold) -> float:
+    return sum(child.probability for child in _children(step))
 
 
 def _children(step: StepTold) -> list[Child]:

@@ -225,3 +225,16 @@ def test_probabilities_are_the_model_s_own_whatever_is_drawn():
     assert server.last["temperature"] == 0.9
     assert found.masses == pytest.approx({"A": 0.8, "B": 0.2})
     assert _chat_odds.FIELDS["top_logprobs"] == 20
+
+
+def test_a_number_that_no_float_holds_costs_no_answer():
+    told = {"token": "A", "logprob": -(10**400), "top_logprobs": [token("A", 0.9), token("B", 0.1)]}
+    found, _ = odds_of(told)
+    assert found.problem == "" and found.masses == pytest.approx({"B": 0.1})
+
+
+def test_probabilities_that_add_up_to_three_are_none():
+    told = step("A", A=1.0, B=1.0, C=1.0)
+    assert odds_of(told)[0] == Odds("logprobs", problem=_chat_odds.TOO_MUCH_TOLD)
+    rounded = odds_of(step("A", A=0.5, B=0.3, C=0.2, D=0.02))[0]
+    assert rounded.problem == "" and set(rounded.masses) == set("ABCD")
