@@ -16,7 +16,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 import numpy.typing as npt
 
-from napari_ctvqa.core.errors import GeometryError
+from napari_ctvqa.core.errors import CtvqaError, GeometryError
 from napari_ctvqa.core.model_volumes import ModelVolume, voxels_inside
 from napari_ctvqa.core.resampling import (
     FloatArray,
@@ -248,8 +248,18 @@ def by_window(
     """Return the clip to a window in HU and its scaling, to 0–1 by default.
 
     What is put around, and what ITK fills, gets the window's lowest value.
+
+    Raises
+    ------
+    CtvqaError
+        Where single precision holds no number between the ends: all would become NaN.
     """
     lowest, highest = np.float32(low), np.float32(high)
+    if not highest > lowest:
+        raise CtvqaError(
+            f"The CT's values cannot be scaled from {low:g} to {high:g} HU.",
+            hint="Look for a damaged voxel in the CT, or take the model's other recipe.",
+        )
 
     def clip(values: FloatArray) -> FloatArray:
         return np.clip(values, lowest, highest, out=values)

@@ -160,8 +160,8 @@ def _seg_range(laid: Laid) -> tuple[float, float]:
     above = values[values > values.mean(dtype=np.float64)]
     if not above.size:  # one value everywhere: any range that holds it makes 0 of it
         return float(values.min()), float(values.min()) + 1.0
-    low, high = np.percentile(above, _SEG_PERCENTILES)
-    return float(low), float(high)
+    low, high = map(float, np.percentile(above, _SEG_PERCENTILES))
+    return low, high if high > low else low + 1.0  # one value above the mean: 0 as well
 
 
 def _as_ct_spatialvqa(case: Case) -> ModelVolume:

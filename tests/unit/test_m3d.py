@@ -362,3 +362,18 @@ def test_a_float_ct_and_one_of_a_single_value(tmp_path):
              folder / "ct.nii.gz")  # fmt: skip
     values = prepared(case_at(folder)).ask.volume.values
     assert np.isfinite(values).all() and (values == 0).all()
+
+
+def test_the_percentiles_of_a_ct_may_be_one_value(tmp_path):
+    shown = phantoms.phantom()
+    folder = phantoms.save_case(tmp_path / "c", shown)
+    two = np.where(shown.ct > -1000, 40, -1000).astype(np.int16)
+    nib.save(nib.Nifti1Image(two, shown.affine), folder / "ct.nii.gz")
+    values = prepared(case_at(folder), recipe="m3d-seg").ask.volume.values
+    assert (values == 0).all()  # as (x - min) / max(max - min, 1e-8) is
+
+    one = two.astype(np.float32)
+    one[5, 5, 5] = 3e38
+    nib.save(nib.Nifti1Image(one, shown.affine), folder / "ct.nii.gz")
+    with pytest.raises(CtvqaError, match="cannot be scaled from"):
+        prepared(case_at(folder), recipe="m3d-seg")
